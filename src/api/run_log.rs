@@ -1,4 +1,4 @@
-//! Log of a thread as the APIs of other protocols read it: run by run, without what a later attempt has superseded.
+//! Log of a thread as the APIs of other protocols read it: run by run, without events that a later attempt has superseded.
 
 use threadline_core::{Epoch, Principal, Run, Seq, ThreadId, Timestamp, limits::MAX_PAGE};
 use threadline_engine::limits::QueuedWork;
@@ -16,7 +16,7 @@ pub struct Log<'a> {
 }
 
 impl Log<'_> {
-    /// Newest runs of the thread, newest first, and true if there are older ones.
+    /// Newest runs of the thread, newest first; and true if there are older ones.
     pub async fn runs(&self, most: usize) -> Result<(Vec<Run>, bool), Problem> {
         let (mut runs, mut before) = (Vec::new(), None);
         loop {
@@ -33,14 +33,14 @@ impl Log<'_> {
         }
     }
 
-    /// Begins to read events, in slices of the queue. Work that has begun is passed on, since work that waits for other work of its
-    /// client might wait forever.
+    /// Begins to read events, in slices of the queue. Pass the work on to the functions below: work that waits for other work of the
+    /// same client might wait for ever.
     pub async fn begin(&self) -> Result<QueuedWork, Problem> {
         Ok(self.state.service.queue.begin(self.principal).await?)
     }
 
-    /// Passes the events of runs, oldest first, to `take`, without those that a later attempt has superseded. The first event of a
-    /// run comes with true.
+    /// Passes the events of runs, oldest first, to `take`, without those that a later attempt has superseded. With the first event of
+    /// a run, `take` gets true.
     pub async fn read_all(
         &self,
         work: &mut QueuedWork,

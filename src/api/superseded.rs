@@ -1,4 +1,4 @@
-//! Events of a run that a later attempt has superseded: a stream or a list for clients that know no attempts leaves them out.
+//! Events of a run that a later attempt has superseded. Streams and lists for clients that do not know attempts leave them out.
 
 use std::collections::HashSet;
 

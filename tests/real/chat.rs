@@ -74,7 +74,7 @@ fn openais_client_works_unchanged() {
     let (_server, url) = threadline(data.path(), 0, None);
     let mut command = node();
     command.args(["--test", "--test-reporter=tap", "openai.test.mjs"]).env("THREADLINE_URL", url);
-    passes(Process::start("node", command), 7);
+    passes(Process::start("node", command), 8);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn openais_clients_for_python_work_unchanged() {
     let (_server, url) = threadline(data.path(), 0, None);
     let mut command = python_of("pipe-openai-newest", "tests/real/python/openai_session.py");
     command.arg(&url);
-    passes(Process::start("python", command), 2);
+    passes(Process::start("python", command), 3);
 }
 
 #[test]

@@ -185,7 +185,7 @@ pub struct Service {
     pub checkpoints: Checkpoints,
     /// Reads and writes key-value entries.
     pub kv: KvEntries,
-    /// Records that doors keep beside the logs.
+    /// Records that APIs of other protocols keep beside the logs.
     pub door_records: DoorRecords,
     /// Validates what producers append.
     pub validations: Validations,

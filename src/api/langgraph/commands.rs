@@ -147,23 +147,23 @@ async fn respond(
     let forwarded =
         if forwarded.is_empty() { Map::new() } else { Map::from_iter([("configurable".to_owned(), forwarded.into())]) };
     let input = NewInput::new(&params.update, answers.collect(), forwarded)?;
-    // An answer never waits in the queue: another run may ask again meanwhile.
+    // An answer never waits in the queue: a run that begins before it may ask again.
     ask(state, principal, (id, Some(&thread)), agent, input, room, Busy::Reject).await
 }
 
-/// Agent of the newest run that has one.
+/// Agent of the newest run that an agent has produced.
 async fn asker(state: &ApiState, principal: &Principal, thread: &ThreadId) -> Result<Option<AgentId>, Problem> {
     let page = state.service.runs.list(principal, thread, None, MAX_PAGE, None).await?;
     Ok(page.items.into_iter().find_map(|run| run.agent))
 }
 
-/// Code of the protocol for a problem with the content of a command. `None` for a problem of the request or of the server, which
-/// keeps its status: clients try again where that may help.
+/// Code of the protocol for a problem with the content of a command. `None` for a problem of the request or of the server: the
+/// response has the status of the problem, by which clients decide whether to try again.
 fn code_of(problem: &Problem) -> Option<&'static str> {
     match problem.kind {
         ProblemType::InterruptSettled | ProblemType::InterruptExpired => Some("no_such_interrupt"),
         ProblemType::ThreadNotFound => Some("no_such_run"),
-        // The request lacks the name of a user.
+        // The request does not name a user.
         ProblemType::ThreadAmbiguous => None,
         kind => match kind.status() {
             StatusCode::BAD_REQUEST

@@ -1,4 +1,4 @@
-//! The event stream of a thread: its newest run from the beginning, and then every run.
+//! The event stream of a thread: its newest run from the beginning, and then each further run.
 
 use std::collections::VecDeque;
 
@@ -83,7 +83,7 @@ pub async fn follow(
     Ok(sse::response(pump, None, place, &state.http, &principal))
 }
 
-/// Cursor behind which the stream begins: before the first event of a run.
+/// Cursor after which the stream begins: before the first event of a run.
 async fn begin(state: &ApiState, principal: &Principal, thread: &Thread, since: Option<u64>) -> Result<Seq, Problem> {
     let at = since.map(seq_of_number);
     if at.is_some_and(|at| at > thread.tail) {
@@ -136,7 +136,7 @@ impl Pump {
         }
     }
 
-    /// Hands over what was taken. Of checkpoints that follow each other at once, clients need only the last one.
+    /// Hands over what was taken. Of several checkpoints in one delivery, clients need only the last one, and those that stay.
     fn make_ready(&mut self) {
         let mut is_replaced = false;
         for item in std::mem::take(&mut self.taken).into_iter().rev() {
@@ -195,7 +195,7 @@ impl Pump {
         Ok(())
     }
 
-    /// Values after an event. `None` for a conversation that is too large to be read: its messages are streamed all the same.
+    /// Values after an event. `None` for a conversation that is too large to be read: its messages are streamed nevertheless.
     async fn values(&self, epoch: Epoch, at: Seq) -> Result<Option<String>, StoreError> {
         let make = |projected: &Projected| values_of(&projected.conversation);
         let projections = &self.state.service.projections;
@@ -203,7 +203,7 @@ impl Pump {
             Ok(values) => Ok(Some(values)),
             Err(ProjectionError::ConversationTooLarge) => Ok(None),
             Err(ProjectionError::Store(error)) => Err(error),
-            // The client connects again, and learns what has become of the thread.
+            // The client connects again, and the response says why.
             Err(error) => Err(StoreError::Unavailable(error.to_string())),
         }
     }
@@ -245,7 +245,7 @@ impl EventSource for Pump {
         self.subscription.tail()
     }
 
-    /// No last frame: clients of this protocol know none, and connect again.
+    /// Sends no last frame: the protocol has none for failures, and clients connect again.
     fn failed(&mut self, _: StoreError) -> Option<Bytes> {
         None
     }

@@ -1,8 +1,8 @@
 //! API of LangGraph's agent server, for clients of its streaming protocol, version 2: `useStream` with `apiUrl` set to
 //! `http://HOST:PORT/langgraph`.
 //!
-//! An assistant is an agent, a thread a thread, and a checkpoint the log up to an event: its id is that event's seq. The graph of
-//! every assistant has one node, the agent. Protocol: <https://docs.langchain.com/langsmith/agent-server>.
+//! An assistant is an agent, a thread is a thread, and a checkpoint is the log up to an event: its id is that event's seq. The graph
+//! of every assistant has one node, the agent. Protocol: <https://docs.langchain.com/langsmith/agent-server>.
 
 mod assistants;
 mod commands;

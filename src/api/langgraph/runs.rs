@@ -74,7 +74,7 @@ pub async fn list(
     let fits = |view: &RunView| params.status.as_deref().is_none_or(|status| status == view.status());
     let mut found: Vec<RunView> = queue.turns.iter().map(|turn| of_queue(&thread, turn)).filter(fits).collect();
     let mut before = None;
-    // Runs that wait are in the queue alone.
+    // Runs that wait are only in the queue.
     while params.status.as_deref() != Some("pending") && found.len() < offset.saturating_add(limit) {
         let page = runs.list(&principal, &thread.id, before, MAX_PAGE, None).await?;
         found.extend(page.items.iter().map(|run| of_run(&thread, run)).filter(fits));
@@ -109,7 +109,7 @@ pub async fn create(
     let (params, room): (StartParams, _) =
         state.read_input(&principal, request, "the body of this route must be application/json").await?;
     if !params.makes_thread() {
-        // A thread that does not exist is made only if the client asks for it.
+        // A missing thread is created only if the client asks for it.
         state.service.threads.get(&principal, &thread).await?;
     }
     let asked = params.start(&state, &principal, &thread, room).await?;

@@ -108,7 +108,7 @@ impl ThreadSearch {
         self.status.is_none_or(status) && self.metadata.as_ref().is_none_or(has_metadata)
     }
 
-    /// True if the store's own order is the one asked for.
+    /// True if the client asks for the order of the store.
     fn is_in_order(&self) -> bool {
         matches!((self.sort_by, self.sort_order), (None | Some(SortBy::UpdatedAt), None | Some(SortOrder::Desc)))
     }
@@ -125,7 +125,7 @@ impl ThreadSearch {
         if self.sort_order == Some(SortOrder::Asc) { order } else { order.reverse() }
     }
 
-    /// Threads that fit, at most `most` of them if they come in the order of the store.
+    /// Threads that match. At most `most` of them are read if the order is that of the store.
     async fn found(&self, state: &ApiState, principal: &Principal, most: usize) -> Result<Vec<Thread>, Problem> {
         self.check()?;
         let mut found = match &self.ids {

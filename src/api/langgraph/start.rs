@@ -18,7 +18,7 @@ use crate::{
     api::{ApiState, run_agent::ask_agent},
 };
 
-/// Most runs with ids that derive from one request. If all have failed, the id of the next run is generated.
+/// Most runs whose ids derive from one request. If all of them have failed, the id of the next run is generated.
 const REPETITIONS: usize = 16;
 
 /// Parameters of a start.
@@ -31,21 +31,22 @@ pub struct StartParams {
     config: Map<String, Value>,
     context: Map<String, Value>,
     metadata: Map<String, Value>,
-    /// Clients send one of these names, or both.
+    /// Clients send this name, the other one, or both.
     multitask_strategy: Option<String>,
     #[serde(rename = "multitaskStrategy")]
     strategy: Option<String>,
     checkpoint_id: Option<String>,
     checkpoint: Option<Value>,
     command: Option<Value>,
-    /// `create`: the thread is made if it does not exist. For the route of runs: the command always does so.
+    /// With `create`, the route of runs creates a missing thread. The command always does.
     if_not_exists: Option<String>,
 }
 
 /// Run that a request asked for.
 pub struct Asked {
     pub run: RunId,
-    /// Number before the first event that derives from the run's events, if the run has begun; otherwise that of the newest event.
+    /// Number before the first event that derives from the run, if the run has begun; otherwise the number before the next event of
+    /// the thread.
     pub through: u64,
 }
 
@@ -60,7 +61,7 @@ pub struct NewInput {
 
 /// Reason for which a start is refused.
 pub enum NotStarted {
-    /// The server does not do this.
+    /// The request asks for something that the server does not support.
     NotSupported(String),
     Problem(Problem),
 }
@@ -80,7 +81,7 @@ impl From<NotStarted> for Problem {
     }
 }
 
-/// Messages, and the other members, of an input or of an update of the state.
+/// Messages and other members of an input, or of an update of the state.
 pub fn read_input(input: &Value) -> Result<(Vec<Value>, Map<String, Value>), Problem> {
     let refused = |error: Refused| Problem::invalid(error.to_string());
     match input {
@@ -100,8 +101,8 @@ impl NewInput {
         Ok(Self { messages, state, resume, forwarded })
     }
 
-    /// Ids by which a repetition of the request is known: those of its messages, or of the interrupts that it answers. `None` if a
-    /// message has none.
+    /// Ids by which a repetition of the request is recognized: those of its messages, and of the interrupts that it answers. `None` if
+    /// a message has no id.
     fn ids(&self) -> Option<Vec<&str>> {
         let messages = self.messages.iter().map(|message| message["id"].as_str());
         let answers = self.resume.iter().map(|answer| answer["interruptId"].as_str());
@@ -152,7 +153,7 @@ pub async fn thread_of(state: &ApiState, principal: &Principal, id: &ThreadId) -
 }
 
 impl StartParams {
-    /// True if a request of the route of runs makes a missing thread.
+    /// True if a request of the route of runs creates a missing thread.
     pub fn makes_thread(&self) -> bool {
         self.if_not_exists.as_deref() == Some("create")
     }
@@ -175,7 +176,7 @@ impl StartParams {
         }
     }
 
-    /// Refuses what cannot be done: a start at an older checkpoint than the newest, and commands to a graph.
+    /// Refuses starts that are not supported: at an older checkpoint than the newest, and with commands to a graph.
     fn check(&self, thread: Option<&Thread>) -> Result<(), NotStarted> {
         if self.command.as_ref().is_some_and(|command| !command.is_null()) {
             let detail = "command is not supported: answer an interrupt with the command input.respond";
@@ -208,7 +209,7 @@ impl StartParams {
             .collect()
     }
 
-    /// Starts a run in the thread, which is made if it does not exist, or queues it.
+    /// Starts a run in the thread, or queues it. The thread is created if it does not exist.
     pub async fn start(
         &self,
         state: &ApiState,
@@ -227,8 +228,8 @@ impl StartParams {
     }
 }
 
-/// Has an agent produce a run. A repeated request, known by the ids of its messages or of the interrupts that it answers, gets the
-/// same run.
+/// Has an agent produce a run. A repeated request is recognized by the ids of its messages and of the interrupts that it answers, and
+/// gets the same run.
 pub async fn ask(
     state: &ApiState,
     principal: &Principal,

@@ -59,8 +59,8 @@ pub async fn values_at(
     Ok((RawValue::from_string(values).unwrap_or_default(), open))
 }
 
-/// Newest event that the state of a thread includes. While a run is active, this is its first one: clients leave out events that
-/// are older than the state, and read the rest of the run from its stream.
+/// Newest event that the state of a thread includes: while a run is active, the first event of the run. Clients leave out events
+/// that are older than the state, and read the rest of the run from its stream.
 pub fn newest(thread: &Thread) -> Seq {
     match &thread.active_run {
         Some(run) if run.producer_seq > 0 => run.first_seq,
@@ -102,7 +102,7 @@ pub async fn state_at(state: &ApiState, principal: &Principal, thread: &Thread, 
     let run = run_of(state, principal, thread, at).await?;
     let is_active = thread.active_run.is_some() && at == newest(thread);
     if is_active {
-        // The active run answers them.
+        // The active run answers the open interrupts.
         interrupts.clear();
     }
     let is_next = is_active || !interrupts.is_empty();
@@ -150,7 +150,7 @@ pub struct StateParams {
 }
 
 impl StateParams {
-    /// The value is read, so that a wrong one is refused, and changes nothing.
+    /// Ignores the value, which is parsed only so that a wrong one is refused.
     fn ignore(self) {
         let _ = self.subgraphs;
     }
@@ -330,7 +330,7 @@ async fn states(
         if states.len() >= limit || bytes >= MAX_PAGE_BYTES {
             break;
         }
-        // The state before the run of this one.
+        // The state before the run that this state belongs to.
         at = run_of(state, principal, thread, at).await?.map_or(0, |run| run.first_seq - 1);
     }
     Ok(states)

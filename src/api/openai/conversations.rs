@@ -24,7 +24,7 @@ use super::{
 };
 use crate::api::ApiState;
 
-/// Path of creations, part of what a repeated request has in common.
+/// Path of creations: a repeated request has the same path and body.
 const PATH: &str = "/openai/v1/conversations";
 
 /// A conversation, as OpenAI's API has it.

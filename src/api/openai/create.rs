@@ -39,7 +39,7 @@ use crate::{
     },
 };
 
-/// Path of this route, part of what a repeated request has in common.
+/// Path of this route: a repeated request has the same path and body.
 const PATH: &str = "/openai/v1/responses";
 /// Most plans for one request: the conversation may go on between a plan and the start of the run.
 const PLANS: usize = 2;
@@ -106,7 +106,7 @@ struct Begun {
     forget: Option<Forget>,
 }
 
-/// Begins the run, and keeps what its response repeats of the request.
+/// Begins the run, and stores the parts of the request that its response repeats.
 async fn begin(
     state: &ApiState,
     principal: &Principal,
@@ -142,7 +142,7 @@ async fn start(
     loop {
         tries += 1;
         let plan = Plan::of(state, principal, asked, identity, answers).await?;
-        // A request after a response may find another one in its place, and then forks.
+        // Another request may have continued the conversation after the plan: the next plan is a fork.
         let is_last = tries == PLANS || plan.fork.is_some() || !matches!(asked.target, Target::After(_));
         let value = if is_last { input.take() } else { input.clone() }.unwrap_or_default();
         let mut given: ClientInput =
@@ -169,7 +169,7 @@ async fn start(
             }
             Err(problem) if problem.kind == ProblemType::RunActive && !is_last => {}
             Err(problem) => {
-                // The outcome of a store that failed is unknown: a repetition goes on with the fork.
+                // The outcome of a failed store is unknown: a repeated request continues with the fork.
                 if is_fork && problem.kind != ProblemType::StoreUnavailable {
                     forgetting::delete(&state.service, principal, &thread).await;
                 }
@@ -189,13 +189,13 @@ fn refused(problem: Problem, thread: &ThreadId) -> Problem {
     }
 }
 
-/// Thread that was made for a response that is not stored. Lists leave it out; without a run it is deleted again.
+/// Thread that was created for a response that is not stored. Lists leave it out. Without a run, the drop deletes it.
 struct Unlisted(Option<(Service, Principal, ThreadId)>);
 
 impl Unlisted {
     async fn make(state: &ApiState, principal: &Principal, thread: &ThreadId, agent: &Agent) -> Result<Self, Problem> {
         if state.service.threads.get(principal, thread).await.is_ok() {
-            // An earlier try of the request has made the thread.
+            // An earlier attempt of the request has created the thread.
             return Ok(Self(None));
         }
         state.service.threads.ensure(principal, thread, Some(&agent.id)).await?;

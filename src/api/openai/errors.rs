@@ -1,7 +1,7 @@
 //! Errors in OpenAI's form: <https://platform.openai.com/docs/guides/error-codes>.
 //!
-//! Handlers and the layers below refuse with problems, as everywhere. One layer translates each problem of a path of this API,
-//! those of unknown routes, credentials and bodies included.
+//! Handlers and the layers below return problems, as in all APIs. One layer translates the problems of all paths of this API,
+//! including those of unknown routes, credentials and bodies.
 
 use axum::{
     body::{Body, to_bytes},
@@ -21,9 +21,9 @@ use utoipa::{
 
 /// Prefix of the paths of this API.
 pub const PREFIX: &str = "/openai/v1";
-/// Tells OpenAI's clients if they may send a request again. Without it they repeat each 409.
+/// Header that tells OpenAI's clients whether to send a request again. Without the header, they repeat each 409.
 pub const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
-/// Member of a problem with the parameter that it is about.
+/// Member of a problem with the name of the wrong parameter.
 const PARAM: &str = "param";
 /// Member of a problem with the response whose run is active.
 const ACTIVE: &str = "active_response_id";
@@ -76,7 +76,7 @@ pub fn invalid(param: &str, detail: impl Into<String>) -> Problem {
     Problem::invalid(detail).with(json!({ PARAM: param }))
 }
 
-/// The problem of a request that meets an active run, with the response to follow.
+/// Problem of a request to a conversation with an active run, with the response to follow.
 pub fn locked(mut problem: Problem, response: &str) -> Problem {
     problem.facts.insert(ACTIVE.to_owned(), response.into());
     problem.detail = format!(
@@ -85,7 +85,7 @@ pub fn locked(mut problem: Problem, response: &str) -> Problem {
     problem
 }
 
-/// Gives the errors of this API their form in the description, where it has that of problems.
+/// Replaces problems in the OpenAPI description of this API's routes by errors in OpenAI's form.
 pub fn describe(document: &mut OpenApi) {
     let of_api = document.paths.paths.iter_mut().filter(|(path, _)| path.starts_with(PREFIX));
     for (_, item) in of_api {
@@ -118,7 +118,7 @@ async fn translated(response: Response) -> Response {
     let problem: Value = serde_json::from_slice(&body).unwrap_or_default();
     head.headers.remove(header::CONTENT_LENGTH);
     head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    // A client that repeats a 409 by itself meets the same run again.
+    // A client that repeats a 409 by itself gets the same 409 again.
     if head.status == StatusCode::CONFLICT || problem["retryable"] == false {
         head.headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
     }

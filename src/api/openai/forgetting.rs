@@ -12,7 +12,8 @@ use super::ids::ResponseId;
 /// Number of attempts to delete a thread.
 const TRIES: usize = 20;
 
-/// Thread of a response that is not stored. The drop deletes it, once its run has ended: then its client has the answer, or is gone.
+/// Thread of a response that is not stored. The drop deletes the thread once its run has ended: the client has the answer by then, or
+/// has disconnected.
 pub struct Forget {
     service: Service,
     principal: Principal,
@@ -40,7 +41,7 @@ impl Drop for Forget {
     }
 }
 
-/// Waits for the end of the run, and deletes the thread. False if that has to be tried again.
+/// Waits for the end of the run, and deletes the thread. False if the deletion has to be tried again.
 async fn forget(service: &Service, principal: &Principal, id: &ResponseId) -> bool {
     match follow(service, principal, id).await {
         Ok(mut subscription) => until_end(&mut subscription).await,

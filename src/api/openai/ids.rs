@@ -1,4 +1,4 @@
-//! Ids of responses and conversations: they hold the ids of the run and the thread, so nothing is stored to find these again.
+//! Ids of responses and conversations. They encode the ids of the run and the thread, so nothing is stored to find these again.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use threadline_core::{RunId, ThreadId};
@@ -6,7 +6,7 @@ use threadline_http::problem::{Problem, ProblemType};
 
 const RESPONSE: &str = "resp_";
 const CONVERSATION: &str = "conv_";
-/// Between the thread and the run: no id has it.
+/// Separator of the thread and the run. No id contains it.
 const BETWEEN: char = '\0';
 
 /// Run that a response stands for.

@@ -38,7 +38,7 @@ use crate::api::ApiState;
 
 /// Beginning of the ids of runs that only change the items of a conversation.
 pub const ITEMS_RUN: &str = "conversation-";
-/// Number of removals that others may overtake before the client must retry.
+/// Number of attempts at a removal while others change the conversation. Then the client must retry.
 const REMOVALS: usize = 8;
 
 /// Messages that a request adds.
@@ -74,7 +74,7 @@ pub fn run_of(identity: &Identity) -> Result<RunId, Problem> {
         .map_err(|error| Problem::invalid(error.to_string()))
 }
 
-/// Refusal of a change that meets an active run, with the response that is in progress.
+/// Refusal of a change. If a run is active, the refusal names the response that is in progress.
 pub fn refused(error: SaveError, thread: &ThreadId) -> Problem {
     let active = match &error {
         SaveError::RunActive(active) => Some(ResponseId::new(thread, &active.run.id).to_string()),
@@ -98,7 +98,7 @@ fn items_of(conversation: &Conversation) -> impl DoubleEndedIterator<Item = Vec<
     messages.into_iter().map(|message| items(&json_of(message)))
 }
 
-/// Reads something of the conversation as it is now.
+/// Reads a part of the conversation as it is now.
 async fn read<T>(
     state: &ApiState,
     principal: &Principal,
@@ -267,7 +267,7 @@ async fn remove_once(state: &ApiState, principal: &Principal, thread: &ThreadId,
     }
 }
 
-/// The messages of a conversation without these items, to be saved in place of those that it has; `None` if it has none of the items.
+/// Save that replaces the messages of a conversation by those without these items; `None` if the conversation has none of the items.
 pub async fn without(
     state: &ApiState,
     principal: &Principal,

@@ -39,7 +39,8 @@ impl ListView {
         Self::of(items, false)
     }
 
-    /// The page that a request asks for. `groups` has the items by their messages, oldest first: those of a page alone are made.
+    /// The page that a request asks for. `groups` has the items of each message, oldest first. Only groups up to the end of the page are
+    /// made.
     pub fn page<I>(groups: I, params: &ListParams) -> Result<Self, Problem>
     where
         I: DoubleEndedIterator<Item = Vec<String>>,
@@ -70,7 +71,7 @@ impl ListView {
 
 struct Page<'p> {
     params: &'p ListParams,
-    /// True behind the item after which the page begins.
+    /// True after the item that precedes the page.
     begun: bool,
     items: Vec<String>,
     more: bool,

@@ -1,6 +1,6 @@
-//! API of OpenAI's clients: responses and conversations, with `base_url` set to `http://HOST:PORT/openai/v1`.
+//! The Responses and Conversations APIs, for OpenAI's clients with `base_url` set to `http://HOST:PORT/openai/v1`.
 //!
-//! A conversation is a thread, a response is a run of it, and a model is an agent. The ids hold those of the thread and the run,
+//! A conversation is a thread, a response is a run of it, and a model is an agent. The ids encode those of the thread and the run,
 //! so threads and runs of every API are conversations and responses. Protocol: <https://platform.openai.com/docs/api-reference>.
 
 mod conversations;

@@ -64,7 +64,7 @@ async fn folded(state: &ApiState, principal: &Principal, id: &ResponseId, record
     let mut work = log.begin().await?;
     let superseded = log.superseded_in(&mut work, &run).await?;
     let mut stream = ResponseStream::new(record.header(id, &run));
-    // The object has all that the events say.
+    // Only the object is needed: no event is written.
     stream.skip(u64::MAX);
     if run.status == RunStatus::Stopped {
         stream.note_stop();

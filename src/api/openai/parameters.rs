@@ -1,4 +1,4 @@
-//! Query parameters of lists and streams, as OpenAI's clients write them: names of a list come as `include[]`, once or several times.
+//! Query parameters of lists and streams, as OpenAI's clients write them: a list is `include[]`, once for each name.
 
 use axum::http::Uri;
 use threadline_core::limits::MAX_OPENAI_PAGE;
@@ -26,7 +26,7 @@ const INCLUDED: [&str; 9] = [
     "web_search_call.results",
 ];
 
-/// Items of a page for which a request names no number.
+/// Default number of items of a page.
 const DEFAULT_PAGE: usize = 20;
 
 const _: () = assert!(MAX_OPENAI_PAGE == 100 && DEFAULT_PAGE == 20, "the API description says so");
@@ -57,11 +57,11 @@ pub struct ResponseParams {
     pub starting_after: Option<u64>,
 }
 
-/// Additions to items, all of which the log does not have.
+/// Additions to items. The log has none of them.
 #[derive(Debug, Clone, Copy)]
 pub struct IncludeParams;
 
-/// Refuses a name that no addition has.
+/// Refuses the name of an unknown addition.
 pub fn check_included(name: &str) -> Result<(), Problem> {
     if INCLUDED.contains(&name) {
         return Ok(());

@@ -22,7 +22,7 @@ use crate::{
     api::ApiState,
 };
 
-/// Newest runs among which those that only changed items are skipped.
+/// Number of the newest runs that are read to find one that did more than change items.
 const CHANGES_SEEN: usize = 100;
 
 /// Place at which a response begins.
@@ -58,7 +58,7 @@ impl Plan {
         Self { thread: thread.clone(), fork: None, makes_thread: false, is_fork: false }
     }
 
-    /// Plan for a response after another one: in its thread if that ends with it, else in a fork.
+    /// Plan for a response after another one: in the same thread if that response is the newest, else in a fork.
     async fn after(
         state: &ApiState,
         principal: &Principal,
@@ -87,7 +87,7 @@ impl Plan {
             return Err(locked(Problem::new(ProblemType::RunActive, ""), &id));
         }
         let ends_there = is_newest(state, principal, &previous.thread, &run).await?;
-        // Actions that were approved after this response may have been done: no fork has them done again.
+        // Actions that were approved after this response may have been executed: no fork executes them again.
         if answers && !ends_there {
             let detail = "an approval can be given only after the newest response of its conversation: another request has gone on from there";
             return Err(Problem::new(ProblemType::InterruptSettled, detail));
@@ -105,7 +105,7 @@ impl Plan {
         }
     }
 
-    /// Plan for a fork from which items are removed that the conversation has lost after the response.
+    /// Plan for a fork without the items that were removed from the conversation after the response.
     async fn without(
         state: &ApiState,
         principal: &Principal,

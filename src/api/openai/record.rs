@@ -1,4 +1,4 @@
-//! Facts of a response that its run does not say: the members of the request that the response repeats, and if it was deleted.
+//! Facts of a response that its run does not have: the members of the request that the response repeats, and whether it was deleted.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ use crate::api::ApiState;
 /// Label of the records of this API.
 pub const DOOR: &str = "threadline.openai";
 
-/// Record of a response. A run of another API has none, and is a response with the defaults.
+/// Record of a response. A run of another API has no record, and is a response with the defaults.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Record {
@@ -28,7 +28,7 @@ pub struct Record {
     pub previous: Option<String>,
     #[serde(skip_serializing_if = "is_false")]
     pub background: bool,
-    /// True for a response that is gone after its run.
+    /// True for a response that is deleted after its run.
     #[serde(skip_serializing_if = "is_false")]
     pub unstored: bool,
     /// True for a response that was deleted.
@@ -61,7 +61,7 @@ impl Record {
         Ok(found.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
     }
 
-    /// Stores the record of a run that has begun. That of an earlier try of the same request stays as it is.
+    /// Stores the record of a run that has begun. A record of an earlier attempt of the request stays as it is.
     pub async fn begin(&self, state: &ApiState, principal: &Principal, id: &ResponseId) -> Result<(), Problem> {
         self.write(state, principal, id, Placing::IfAbsent).await
     }

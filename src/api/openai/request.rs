@@ -30,7 +30,7 @@ const READ: [&str; 10] = [
     "stream_options",
     "tools",
 ];
-/// Members that the response repeats, and the agent gets in `forwardedProps`.
+/// Members that the response repeats, and that the agent receives in `forwardedProps`.
 const FORWARDED: [&str; 18] = [
     "frequency_penalty",
     "max_output_tokens",
@@ -257,7 +257,7 @@ pub fn said(input: &str, name: &str, run: &RunId) -> Result<Input, Problem> {
     })
 }
 
-/// Functions of a request as tools of AG-UI. The tools that OpenAI runs itself are not here: an agent brings its own.
+/// Functions of a request as tools of AG-UI. Tools that OpenAI itself runs are refused: an agent brings its own.
 fn tools(list: &str) -> Result<Vec<Value>, Problem> {
     let list: Vec<Map<String, Value>> =
         serde_json::from_str(list).map_err(|_| invalid("tools", "tools is not a list of objects"))?;

@@ -1,7 +1,7 @@
-//! Repeated requests: OpenAI's clients send a request again when its answer was lost, and mean the same run.
+//! Repeated requests: if the answer to a request is lost, OpenAI's clients send the request again, and mean the same run.
 //!
-//! With an `Idempotency-Key`, the ids derive from it. OpenAI's clients send none, but count their tries: the first try of a request
-//! notes its ids under the digest of the request, and a later try finds them.
+//! With an `Idempotency-Key`, the ids derive from the key. OpenAI's clients send no key, but count their attempts: the first attempt
+//! stores its ids under the digest of the request, and a later attempt looks them up.
 
 use axum::http::HeaderMap;
 use serde::{Deserialize, Serialize};
@@ -13,10 +13,10 @@ use threadline_http::{idempotency::IdempotencyKey, problem::Problem};
 use super::record::DOOR;
 use crate::api::ApiState;
 
-/// Number of tries before this one, as OpenAI's clients send it with every request.
+/// Header with the number of earlier attempts, which OpenAI's clients send with every request.
 const RETRIES: &str = "x-stainless-retry-count";
 
-/// Ids that a request and its repetitions mean.
+/// Ids of a request and its repetitions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Identity {
     pub run: RunId,

@@ -33,7 +33,7 @@ pub struct Followed {
     pub source: Option<Box<Subscription>>,
     /// Events that were delivered and are not translated yet.
     pub pending: Option<LogSlice>,
-    /// True once the record of the run was asked for what `pending` does not say.
+    /// True once the record of the run was read for the events in `pending`, which do not say whether the run was stopped.
     pub asked: bool,
     /// Client that requested the run, if this is the stream of that request.
     pub requester: Option<AguiClient>,
@@ -49,7 +49,7 @@ pub struct RunOfStream {
     pub id: ResponseId,
 }
 
-/// True for an event that ends a run, or that may.
+/// True for an event that may end a run.
 fn may_finish(event: &[u8]) -> bool {
     memchr::memmem::find(event, b"RUN_FINISHED").is_some()
 }
@@ -81,7 +81,7 @@ impl Followed {
         self.forget = None;
     }
 
-    /// The end of a stream whose run cannot be read to its end.
+    /// Ends a stream whose run cannot be read to its end.
     fn fail(&mut self, code: &str, message: &str) -> Bytes {
         self.source = None;
         self.leave();
@@ -96,7 +96,7 @@ impl Followed {
         let (mut out, mut events, mut read) = (Vec::new(), Vec::new(), 0);
         for (seq, event, batch) in slice.events() {
             if self.driven && self.superseded.is_new(event) {
-                // Events cannot be taken back: the client reads on from the last number that it has.
+                // Events cannot be taken back: the client continues after the last number that it has.
                 return Err(StoreError::Unavailable("another attempt of the run has begun".to_owned()));
             }
             match self.superseded.fate(seq, event) {
@@ -174,7 +174,7 @@ impl EventSource for Followed {
         self.source.as_ref().map_or(0, |subscription| subscription.tail())
     }
 
-    /// No last frame: the client reads on from the last number that it has.
+    /// Sends no last frame: the client continues after the last number that it has.
     fn failed(&mut self, _: StoreError) -> Option<Bytes> {
         self.leave();
         None

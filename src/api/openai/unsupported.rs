@@ -1,4 +1,4 @@
-//! Routes of OpenAI's API that need a model of one's own: they say so.
+//! Routes of OpenAI's API that need a model, which Threadline does not have: they answer 501.
 
 use axum::{
     Json as Answer,

@@ -9,9 +9,9 @@ use super::offset::Offset;
 
 /// Offset at which the next read continues.
 pub const NEXT_OFFSET: HeaderName = HeaderName::from_static("stream-next-offset");
-/// Present if the response reaches the end of what the stream has now.
+/// Header of a response that reaches the current end of the stream.
 pub const UP_TO_DATE: HeaderName = HeaderName::from_static("stream-up-to-date");
-/// Present if the response reaches the end of a stream that is closed.
+/// Header of a response that reaches the end of a closed stream.
 pub const CLOSED: HeaderName = HeaderName::from_static("stream-closed");
 /// Cursor of a live response.
 pub const CURSOR: HeaderName = HeaderName::from_static("stream-cursor");
@@ -28,7 +28,7 @@ impl End {
     /// Adds the header fields, and the cursor of a live response unless the stream is closed.
     pub fn mark(self, mut response: Response, cursor: Option<u64>) -> Response {
         let headers = response.headers_mut();
-        // Digits and an underscore are a value of a header.
+        // Digits and an underscore are a valid header value.
         if let Ok(next) = HeaderValue::try_from(self.next.to_string()) {
             headers.insert(NEXT_OFFSET, next);
         }

@@ -1,4 +1,4 @@
-//! Live reads as server-sent events: `data` has messages, `control` says where the stream is.
+//! Live reads as server-sent events: `data` has messages, `control` has the offset after them.
 
 use axum::body::Bytes;
 use serde_json::{Map, Value};
@@ -21,7 +21,7 @@ pub struct Live {
     pub http: HttpState,
     /// Cursor that the client has sent.
     pub seen: Option<u64>,
-    /// True once the client was told that it has everything.
+    /// True once the client was told that it is up to date.
     pub up_to_date: bool,
     pub ended: bool,
 }
@@ -58,7 +58,7 @@ impl Live {
         sse::named("control", &Value::Object(members))
     }
 
-    /// The frames of a delivery; `None` if the client learns nothing from it.
+    /// The frames of a delivery; `None` if nothing is sent for it.
     fn frames(&mut self, delivery: Delivery) -> Option<Bytes> {
         match delivery {
             Delivery::Events(slice) => {
@@ -82,7 +82,7 @@ impl Live {
                 (self.ended, self.up_to_date) = (true, true);
                 Some(self.control(true).into())
             }
-            // The client connects again, and gets the status that says why.
+            // The client connects again, and the status of the response says why.
             Delivery::Ended(EndReason::ThreadDeleted | EndReason::LogReplaced(_) | EndReason::LogDamaged { .. }) => {
                 self.ended = true;
                 None
@@ -112,7 +112,7 @@ impl EventSource for Live {
         None
     }
 
-    /// A comment: the client connects again from its offset.
+    /// Sends a comment: the client connects again from its offset.
     fn goodbye(&mut self, _: Farewell) -> Option<Bytes> {
         Some(Bytes::from_static(b": closing\n\n"))
     }

@@ -1,7 +1,7 @@
-//! Reading with clients of the Durable Streams protocol: every thread is a stream of JSON messages, its AG-UI events, and every run is
-//! one that closes with the end of the run.
+//! The read path of the Durable Streams protocol: every thread is a stream of JSON messages, its AG-UI events, and every run is a
+//! stream that the end of the run closes.
 //!
-//! The protocol lets a server offer the read path alone: events are written by runs. Version 1.0 of the protocol:
+//! The protocol allows a server to implement the read path alone: events are written by runs. Version 1.0 of the protocol:
 //! <https://github.com/durable-streams/durable-streams/blob/main/PROTOCOL.md>.
 
 mod headers;

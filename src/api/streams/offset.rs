@@ -38,7 +38,7 @@ impl From {
             let is_seq = seq.len() >= 16 && seq.bytes().all(|byte| byte.is_ascii_digit());
             Some(Offset { seq: seq.parse().ok().filter(|_| is_seq)?, epoch: Epoch::parse(epoch)? })
         });
-        // One position has one offset: another spelling of it is none.
+        // Each position has exactly one offset: other spellings are refused.
         let offset = offset.filter(|offset| offset.to_string() == text);
         offset.map(Self::After).ok_or_else(|| {
             let detail = format!("offset is {text:?}: it is -1, now, or a Stream-Next-Offset of this stream");
@@ -52,8 +52,8 @@ const INTERVAL_MS: i64 = 20_000;
 /// 2024-10-09T00:00:00Z, from which intervals are counted.
 const FIRST_INTERVAL_MS: i64 = 1_728_432_000_000;
 
-/// Cursor of a live response: the number of the present interval, or the number after that of the client. The second case keeps a
-/// cache from answering a client with its own request for ever.
+/// Cursor of a live response: the number of the current interval, but at least one more than the client's cursor. So no cache can
+/// answer a client with the same response for ever.
 pub fn cursor(now: Timestamp, seen: Option<u64>) -> u64 {
     let present = u64::try_from((now.0 - FIRST_INTERVAL_MS) / INTERVAL_MS).unwrap_or(0);
     seen.map_or(present, |seen| present.max(seen.saturating_add(1)))

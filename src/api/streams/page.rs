@@ -33,7 +33,7 @@ fn array(slice: &LogSlice) -> Vec<u8> {
 }
 
 impl Source {
-    /// The run as it is stored, if this is the stream of one.
+    /// Record of the run, if the stream is that of a run.
     async fn record(&self, state: &ApiState, principal: &Principal) -> Result<Option<Run>, Problem> {
         let Some(run) = &self.run else { return Ok(None) };
         Ok(Some(state.service.runs.get(principal, &self.thread, run).await?))
@@ -43,7 +43,7 @@ impl Source {
         PageRequest { from: ReadFrom::After(after), limit, epoch, run: self.run.clone(), wait: None }
     }
 
-    /// The present end of the stream.
+    /// The current end of the stream.
     pub async fn end(&self, state: &ApiState, principal: &Principal) -> Result<End, Problem> {
         let run = self.record(state, principal).await?;
         let page = state.service.events.page(principal, &self.thread, self.request(0, None, 1)).await?;
@@ -64,7 +64,7 @@ impl Source {
         state.service.events.page(principal, &self.thread, request).await.map(drop)
     }
 
-    /// Reads the page after a position, within the memory for responses: its body, the position where it begins, and its end.
+    /// Reads the page after a position, within the memory for responses. Returns its body, the position where it begins, and its end.
     pub async fn held_page(
         &self,
         state: &ApiState,
@@ -84,7 +84,7 @@ impl Source {
         after: Seq,
         epoch: Option<Epoch>,
     ) -> Result<(Vec<u8>, (Seq, End)), Problem> {
-        // Read before the page: a run that has ended by then gets no further event.
+        // The run is read before the page: if it has ended by then, it gets no further event.
         let run = self.record(state, principal).await?;
         let request = self.request(after, epoch, MAX_EVENT_PAGE);
         let page = state.service.events.page(principal, &self.thread, request).await?;

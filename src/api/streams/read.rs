@@ -1,4 +1,4 @@
-//! Routes: reads of a thread's stream, and of a run's.
+//! Routes that read the stream of a thread or a run.
 
 use axum::{
     body::Bytes,
@@ -121,7 +121,7 @@ async fn respond(
         From::Now => {
             let end = source.end(state, principal).await?;
             if params.live.is_none() {
-                // Without an entity tag: the end of a stream is not to be cached.
+                // The response has no entity tag, because the end of a stream must not be cached.
                 return Ok(end.mark(([(header::CONTENT_TYPE, "application/json")], "[]").into_response(), None));
             }
             (end.next.seq, Some(end.next.epoch))
@@ -137,7 +137,7 @@ async fn respond(
     }
 }
 
-/// A read from a position.
+/// Read from a position.
 struct Read<'r> {
     state: &'r ApiState,
     principal: &'r Principal,

@@ -1,6 +1,7 @@
 // OpenAI's client, unchanged, with an agent as its model.
 
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import OpenAI from "openai";
 import { eventually, inputs, startAgent, stopAgent, waiting } from "./chats.mjs";
@@ -121,4 +122,14 @@ test("models, and what there is not", async () => {
   const failed = await client.responses.create({ model, input: "fail" });
   assert.equal(failed.status, "failed");
   assert.equal(failed.error.message, "The agent cannot do that.");
+});
+
+test("docs/openai.md: a response, and the one after it", async () => {
+  const page = await readFile(new URL("../../../docs/openai.md", import.meta.url), "utf8");
+  const code = /```ts\nimport .*\n([^]*?)```/.exec(page)[1].replace("http://localhost:7420", base);
+  const AsyncFunction = (async () => {}).constructor;
+  const said = [];
+  await new AsyncFunction("OpenAI", "console", code)(OpenAI, { log: (...words) => said.push(words[0]) });
+  assert.equal(said.length, 1);
+  assert.ok(said[0].length > 0, "the answer has a text");
 });

@@ -1,7 +1,10 @@
 """OpenAI's clients for Python, unchanged: the Responses client, and a session of the Agents SDK with a scripted model: `openai_session.py URL`."""
 
 import asyncio
+import contextlib
+import io
 import sys
+from pathlib import Path
 
 from agents import Agent, Model, ModelResponse, Runner, Usage
 from agents.memory.openai_conversations_session import OpenAIConversationsSession
@@ -61,11 +64,23 @@ async def responses() -> None:
         raise AssertionError("a deleted response is found")
 
 
+async def page() -> None:
+    """The block of docs/openai.md."""
+    text = (Path(__file__).parents[3] / "docs" / "openai.md").read_text()
+    code = text.split("```python\n")[1].split("```")[0]
+    assert "http://localhost:7420" in code
+    code = code.replace("http://localhost:7420", sys.argv[1])
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        await asyncio.to_thread(exec, code, {})
+    assert printed.getvalue().strip(), "the answer has a text"
+
+
 async def main() -> None:
-    for case in (responses, session):
+    for case in (responses, session, page):
         await case()
         print(f"{case.__name__} passed", flush=True)
-    print("# pass 2", flush=True)
+    print("# pass 3", flush=True)
 
 
 asyncio.run(main())

@@ -24,7 +24,7 @@ struct Block {
     kind: Kind,
     /// Content so far: that of a JSON string, still escaped.
     text: String,
-    /// True if a piece of the arguments is missing, because the message has too many at a time.
+    /// True if a piece of the arguments was left out, because the incomplete blocks of the message are too large together.
     cut: bool,
     ended: bool,
 }
@@ -109,7 +109,7 @@ impl Blocks {
     }
 
     fn begin(&mut self, kind: Kind, told: &mut Vec<Told>) {
-        // A text goes on in a block behind the calls.
+        // A text continues in another block after the calls.
         self.end_texts(told);
         self.open.push_back(Block { kind, text: String::new(), cut: false, ended: false });
         if self.open.len() == 1 {
@@ -117,7 +117,7 @@ impl Blocks {
         }
     }
 
-    /// Tells the start of the first block, and its content so far.
+    /// Adds the start of the first block to `told`, and its content so far.
     fn announce(&self, told: &mut Vec<Told>) {
         let Some(block) = self.open.front() else { return };
         let content = match &block.kind {
@@ -155,7 +155,7 @@ impl Blocks {
         }
     }
 
-    /// Tells the ends of blocks that are complete, from the first one on.
+    /// Adds the ends of complete blocks to `told`, from the first one on.
     fn settle(&mut self, told: &mut Vec<Told>) {
         while self.open.front().is_some_and(|block| block.ended)
             && let Some(block) = self.open.pop_front()

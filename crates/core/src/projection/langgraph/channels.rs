@@ -17,7 +17,7 @@ pub struct Channels {
 }
 
 impl Channels {
-    /// Channels of these names. `Err` with the first name that is none.
+    /// Channels with these names. `Err` with the first name that no channel has.
     pub fn of(names: &[String]) -> Result<Self, &str> {
         let mut channels = Self::default();
         for name in names {
@@ -47,7 +47,7 @@ impl Channels {
         self.has("custom") || self.custom.contains(name)
     }
 
-    /// Names of all channels, for a refusal.
+    /// Names of all channels, for the text of a refusal.
     pub fn names() -> String {
         format!("{} and custom:NAME", NAMES.join(", "))
     }

@@ -17,7 +17,7 @@ pub enum Method {
     InputAnswered,
     /// Event of the application.
     Custom,
-    /// Checkpoint that the next event has the values of.
+    /// Checkpoint whose values are in the next event.
     Checkpoints,
     /// State with all messages.
     Values,
@@ -37,7 +37,7 @@ impl Method {
         }
     }
 
-    /// True for events that the server of LangGraph itself makes for a run: clients read the run from their ids.
+    /// True for events whose ids name the run. LangGraph's server makes such events itself, and clients read the run from their ids.
     fn names_run(self) -> bool {
         matches!(self, Self::Lifecycle | Self::InputRequested | Self::InputAnswered)
     }
@@ -84,7 +84,7 @@ pub struct Frames<'a> {
 }
 
 impl Frames<'_> {
-    /// Appends the frame of an event. Its id is the same on every stream, and no event of another incarnation of the log has it.
+    /// Appends the frame of an event. The id is the same on every stream, and no event of another incarnation of the log has it.
     pub fn write(&self, number: u64, method: Method, data: &str, out: &mut Vec<u8>) {
         let epoch = self.epoch;
         let id = if method.names_run() {

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// Text of a content, given as a token: of parts their texts, one a line.
+/// Text of a content, which is given as a JSON token: for parts, their texts, one a line.
 pub(super) fn content_text(token: &str) -> String {
     if let Some(text) = json::string(token) {
         return text;

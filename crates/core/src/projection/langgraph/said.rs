@@ -23,7 +23,7 @@ pub enum Refused {
     Call(usize),
 }
 
-/// Messages in AG-UI's form: of a list, of one message, or of a text, which is the user's.
+/// Messages in AG-UI's form, from a list, one message, or a text of the user.
 pub fn said(messages: &Value) -> Result<Vec<Value>, Refused> {
     match messages {
         Value::Null => Ok(Vec::new()),
@@ -121,7 +121,7 @@ fn only_text(content: &Value) -> String {
     }
 }
 
-/// AG-UI's part from a content block of LangChain, in its present form or in one of the forms before.
+/// AG-UI's part from a content block of LangChain, in the current form or an older one.
 fn part(block: &Value) -> Option<Value> {
     if let Value::String(text) = block {
         return Some(json!({ "type": "text", "text": text }));

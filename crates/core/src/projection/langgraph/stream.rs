@@ -20,11 +20,11 @@ use crate::{
     },
 };
 
-/// Numbers of an event of the log that only its last derived events may have: the end of a run is never left out.
+/// Numbers that are reserved for the last events that derive from an event of the log: the end of a run is never left out.
 const RESERVED: u64 = 64;
 
-/// Fold from the events of a thread to the derived events of some channels. Begins before any run, and is passed every event
-/// from there on. The numbers do not depend on the channels.
+/// Fold from the events of a thread to the derived events of some channels. The fold may begin before any run, and takes in every
+/// event from there on. The numbers do not depend on the channels.
 #[derive(Debug)]
 pub struct ThreadStream {
     channels: Channels,
@@ -46,7 +46,7 @@ struct Open {
     id: String,
     blocks: Blocks,
     kind: Kind,
-    /// True once its text has ended: calls may follow, and the next message ends it.
+    /// True once the text has ended. Calls may follow, and the next message ends this one.
     ended: bool,
 }
 
@@ -140,7 +140,7 @@ impl Out<'_> {
 }
 
 impl ThreadStream {
-    /// Begins behind the event `after`, which must be the last one of its run, or 0.
+    /// Begins after the event `after`, which must be the last one of its run, or 0.
     pub fn new(channels: Channels, after: Seq) -> Self {
         Self {
             channels,
@@ -241,7 +241,7 @@ impl ThreadStream {
         self.seen.len() >= MAX_STREAMED_MESSAGES || self.seen.insert(id)
     }
 
-    /// Begins a message, unless another one is in progress: then it comes with the values at its end.
+    /// Begins a message, unless another one is in progress: then the message appears in the values at its end.
     fn start(&mut self, id: &str, kind: Kind, role: Option<&str>, out: &mut Out<'_>) {
         let is_new = self.sees(id.to_owned());
         if !is_new || self.message.as_ref().is_some_and(|open| !open.ended || open.blocks.has_calls()) {
@@ -342,7 +342,7 @@ impl ThreadStream {
             self.point(true, out);
             self.seen.clear();
         }
-        // Events of the server itself are not for pages.
+        // The server's own events are not for clients.
         if name == SERVER_MEMBER || name.starts_with("threadline.") {
             return;
         }

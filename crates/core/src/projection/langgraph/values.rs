@@ -55,7 +55,7 @@ pub fn values_of(conversation: &Conversation) -> String {
     out
 }
 
-/// Messages that are kept byte for byte may have line breaks between tokens, at which frames would be cut.
+/// JSON without line breaks, at which frames would be cut: messages that are kept byte for byte may have some between tokens.
 fn one_line(json: String) -> String {
     if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ") } else { json }
 }

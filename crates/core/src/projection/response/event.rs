@@ -13,16 +13,16 @@ pub struct ResponseEvent {
     pub json: Vec<u8>,
 }
 
-/// Numbers of the events so far, and the place from which events are written.
+/// Number of the next event, and the number from which events are written.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Numbers {
     /// Number of the next event.
     pub next: u64,
-    /// Number of the first event that is written: those before it are counted alone.
+    /// Number of the first event that is written: events before it are only counted.
     pub from: u64,
 }
 
-/// Place that events go to.
+/// Destination of the events of a stream.
 #[derive(Debug)]
 pub(super) struct Sink<'a> {
     pub numbers: &'a mut Numbers,

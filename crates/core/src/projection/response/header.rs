@@ -19,7 +19,7 @@ pub struct Header {
     pub conversation: Option<String>,
     /// Response that this one follows.
     pub previous_response_id: Option<String>,
-    /// True if the response runs without a client that waits.
+    /// True if no client waits for the response.
     pub background: bool,
     /// True if the response can be retrieved later.
     pub store: bool,
@@ -68,7 +68,7 @@ const MEMBERS: [(&str, Form, &str); 19] = [
     ("user", Form::Text, "null"),
 ];
 
-/// Member of a request that has another form than the protocol gives it.
+/// Refusal of members of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
     /// The value is of another kind.
@@ -84,7 +84,7 @@ pub enum Misfit {
     TooLarge,
 }
 
-/// Members of a request that its response repeats, as the request has them.
+/// Members of a request that its response repeats unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Echo {
     /// Values by the places of their members in [`MEMBERS`], each on one line; `None` for one that is absent.
@@ -92,7 +92,7 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Reads the members of a request, or those that [`Echo::to_json`] has given. `request` must be a JSON object.
+    /// Reads the members of a request, or of the result of [`Echo::to_json`]. `request` must be a JSON object.
     pub fn read(request: &str) -> Result<Self, Misfit> {
         let (mut values, mut bytes) = (vec![None; MEMBERS.len()], 0);
         for (key, value) in json::entries(request) {

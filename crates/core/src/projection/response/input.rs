@@ -19,7 +19,7 @@ pub struct Input {
     pub references: Vec<String>,
 }
 
-/// Item of an input that cannot be read.
+/// Refusal of an item of an input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {kind}")]
 pub struct InputError {
@@ -54,7 +54,7 @@ pub enum InputErrorKind {
     UnknownApproval(String),
 }
 
-/// Reads the input of a request: a text, or a list of items. `make_id` gives the id of a message whose item has none of this API.
+/// Reads the input of a request: a text, or a list of items. `make_id` gives an id to a message whose item has no id of this API.
 /// Reasoning and requests for approvals, which clients send back with their history, are ignored.
 pub fn read_input(input: &Value, mut make_id: impl FnMut() -> String) -> Result<Input, InputError> {
     let mut reader = Reader { input: Input::default(), make_id: &mut make_id, assistant: None };
@@ -105,7 +105,7 @@ impl Reader<'_> {
                 return self.call(id, item, at);
             }
             "mcp_call" => self.hosted(item, at)?,
-            // Between a message and its calls, these change nothing.
+            // Items of these types may stand between a message and its calls.
             "reasoning" | "mcp_approval_request" => return Ok(()),
             "function_call_output" => self.output(item, at)?,
             "mcp_approval_response" => self.answer(item, at)?,
@@ -195,7 +195,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Id of a message: that which the id of its item names, or else a new one.
+    /// Id of a message: the one that the id of its item names, or a new one.
     fn id(&mut self, item: &Map<String, Value>, named: impl Fn(ItemId<'_>) -> Option<&str>) -> String {
         let given = item.get("id").and_then(Value::as_str).and_then(ItemId::read).and_then(named);
         given.filter(|id| id.len() <= MAX_ID_BYTES).map_or_else(|| (self.make_id)(), str::to_owned)

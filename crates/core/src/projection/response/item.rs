@@ -68,7 +68,7 @@ impl Item {
         self.write_with(json, true);
     }
 
-    /// Writes the item as it is added: without parts and without arguments that arrive in pieces.
+    /// Writes the item as `response.output_item.added` has it: without parts, and without arguments that arrive in pieces.
     pub fn write_added(&self, json: &mut String) {
         self.write_with(json, false);
     }

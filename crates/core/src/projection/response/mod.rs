@@ -1,7 +1,8 @@
 //! OpenAI's view of a run: the events of a Responses stream, the Response object that they build, and items of conversations.
 //!
-//! [`ResponseStream`] folds the events of one run into stream events with dense numbers from 0, and holds the Response object at
-//! each moment. The fold is pure: the same events give the same bytes on every node, live and in every replay.
+//! [`ResponseStream`] folds the events of one run into stream events with numbers from 0, and holds the Response object as of each
+//! event. Numbers have gaps only where a later attempt has superseded events. The fold is pure: the same events give the same bytes
+//! on every node, live and in every replay.
 //! [`items`] gives the items of a message of a conversation, and [`read_input`] reads items that a client sends.
 //!
 //! - Texts and reasoning of the assistant are `message` and `reasoning` items. Other messages, state, activities and CUSTOM events
@@ -13,7 +14,7 @@
 //! - A run that ends with interrupts is `completed`, and each interrupt is an `mcp_approval_request`.
 //! - A run that was stopped is `cancelled`. OpenAI's protocol has no event for it, and its clients refuse events that they do not
 //!   know, so the stream ends with `response.incomplete`.
-//! - Halves of characters that are cut wait for the other half, and U+FFFD stands for one that stays alone.
+//! - A half of a character waits for the other half. U+FFFD replaces a half that stays alone.
 //! - A response of more than [`MAX_RESPONSE_BYTES`](crate::limits::MAX_RESPONSE_BYTES) is cut, and `incomplete`.
 //!
 //! Protocol: <https://platform.openai.com/docs/api-reference/responses-streaming>.

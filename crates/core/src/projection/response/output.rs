@@ -17,7 +17,7 @@ use crate::{
     projection::parts::{self, TextIds},
 };
 
-/// Bytes that an item takes beside its text, its id and its name, about.
+/// Approximate size of an item in bytes, without its text, id and name.
 const ITEM_BYTES: usize = 256;
 
 /// Part of the log that an open item shows.
@@ -49,7 +49,7 @@ pub(super) struct Output {
     calls: HashMap<String, usize>,
     /// Interrupts that an item asks about.
     asked: HashSet<String>,
-    /// Bytes that the items take, about.
+    /// Approximate size of the items in bytes.
     bytes: usize,
     /// Bytes of the results of calls.
     result_bytes: usize,
@@ -90,7 +90,8 @@ impl Output {
         self.append(place, delta, sink);
     }
 
-    /// Begins a tool call, which the client executes or the agent itself. A call whose id another one had is left out: results name calls by their ids.
+    /// Begins a tool call, which the client or the agent itself executes. A call with the id of an earlier one is left out, because
+    /// results name calls by their ids.
     pub fn begin_call(&mut self, id: &str, name: &str, is_clients: bool, sink: &mut Sink<'_>) {
         if self.calls.contains_key(id) || !self.makes_room(2 * id.len() + name.len(), sink) {
             return;
@@ -151,7 +152,8 @@ impl Output {
         }
     }
 
-    /// Adds a request for an approval, complete; of several interrupts with one id only the first one gives a request. `name` is a JSON string token, `arguments` the content of one.
+    /// Adds a complete request for an approval. Of several interrupts with one id, only the first one gives a request. `name` is a JSON
+    /// string token, `arguments` the content of one.
     pub fn ask(&mut self, interrupt: &str, name: String, arguments: String, sink: &mut Sink<'_>) {
         if self.asked.contains(interrupt) || !self.makes_room(interrupt.len() + name.len() + arguments.len(), sink) {
             return;
@@ -302,7 +304,7 @@ impl Output {
         self.bytes + self.result_bytes
     }
 
-    /// Counts bytes. False if the response is too large with them, and for all that comes after.
+    /// Counts bytes. False if they make the response too large, and for all bytes after that.
     fn takes(&mut self, bytes: usize) -> bool {
         self.is_cut |= self.bytes + bytes > MAX_RESPONSE_BYTES;
         if !self.is_cut {

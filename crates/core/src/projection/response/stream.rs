@@ -22,7 +22,7 @@ use crate::{
 
 /// Fold from the events of one run to the stream of its response. Events are passed in order, from the run's first one.
 ///
-/// A stream without any event is that of a response that waits: it is `queued`.
+/// A response is `queued` until the first event.
 #[derive(Debug, Clone)]
 pub struct ResponseStream {
     header: Header,
@@ -39,7 +39,7 @@ pub struct ResponseStream {
     /// Error of the run as JSON.
     error: Option<String>,
     usage: Option<Usage>,
-    /// The fold with all that a later attempt has superseded: it counts the events of the stream.
+    /// Fold that also includes superseded events, to count the events of the stream.
     whole: Option<Box<Self>>,
 }
 
@@ -62,13 +62,13 @@ impl ResponseStream {
         }
     }
 
-    /// Leaves out the events up to this `sequence_number`, as `starting_after` asks: they are counted, and not written.
+    /// Leaves out the events up to this `sequence_number`, for `starting_after`: they are counted, and not written.
     pub fn skip(&mut self, starting_after: u64) {
         self.numbers.from = starting_after.saturating_add(1);
     }
 
-    /// Notes that a stop of the run was requested, as its record says with the terminal event: RUN_FINISHED then ends a response
-    /// that is `cancelled`. To be called before that event is taken in.
+    /// Notes that the run was stopped, as its record says: RUN_FINISHED then ends a response that is `cancelled`. To be called before
+    /// that event is taken in.
     pub fn note_stop(&mut self) {
         self.is_stopped = true;
     }
@@ -102,8 +102,8 @@ impl ResponseStream {
         self.take(event, at, out);
     }
 
-    /// Takes in an event of an attempt that a later one has superseded. The events that it gave live keep their numbers, so that
-    /// those after them have theirs in every replay. With `is_kept`, the later attempt has kept what the event says.
+    /// Takes in an event of an attempt that a later one has superseded. The stream events that the event gave live are counted, so that
+    /// later ones have the same numbers in every replay. With `is_kept`, the later attempt has kept the message or call of the event.
     pub fn observe_superseded(&mut self, event: &[u8], at: Timestamp, is_kept: bool, out: &mut Vec<ResponseEvent>) {
         let begins = std::str::from_utf8(event).ok().and_then(|event| json::member(event, "type"));
         let is_kept = is_kept || begins.is_some_and(|kind| json::is_string(kind, "RUN_STARTED"));
@@ -160,8 +160,8 @@ impl ResponseStream {
         self.brought = last.and_then(|message| json::string_member(message, "id"));
     }
 
-    /// Gives texts that were not streamed: those of the assistant after what the run brought. A run that brought no message goes on
-    /// after the last result of a tool.
+    /// Gives the texts of the assistant that were not streamed, after the last message that the run brought. For a run that brought no
+    /// message, they begin after the last result of a tool.
     fn snapshot(&mut self, event: &str, out: &mut Vec<ResponseEvent>) {
         let list: Vec<&str> = items(json::member(event, "messages")).collect();
         let is_before = |message: &&str| match &self.brought {

@@ -1,8 +1,8 @@
-//! Tokens that a run has used, as Responses count them.
+//! Tokens that a run has used, as the Responses API counts them.
 
 use crate::{json, projection::reading::items};
 
-/// Sums over what a run has used, by provider and model.
+/// Tokens that a run has used, summed over providers and models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     input: u64,

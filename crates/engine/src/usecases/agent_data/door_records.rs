@@ -1,7 +1,7 @@
-//! Records that a door keeps beside the logs: key-value entries under a reserved label, which the server alone writes.
+//! Records that APIs of other protocols keep beside the logs: key-value entries below a reserved label, which only the server writes.
 //!
-//! A record of a thread is an entry of the thread's user, bound to the thread: it goes with the thread into the trash and
-//! out of it, is exported, imported, counted and erased with the user. No fork copies it.
+//! A record of a thread is an entry of the thread's user, bound to the thread. The record goes with the thread into the trash and out
+//! of it, and is exported, imported, counted and erased with the user's entries. No fork copies it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use threadline_store::{KvChange, KvPut, KvRange, KvWrite, KvWritten, StoreError}
 use super::{AgentDataDeps, ROUNDS};
 use crate::{AgentDataError, metrics::AgentTable, records::ThreadRef};
 
-/// Use cases of the records of doors.
+/// Use cases of the records that APIs keep.
 #[derive(Clone)]
 pub struct DoorRecords {
     pub(crate) deps: Arc<AgentDataDeps>,
@@ -28,14 +28,14 @@ pub enum Placing {
     IfAbsent,
     /// The record takes the place of the one that is there.
     Replace,
-    /// As `Replace`, also if the user may store nothing more: for the mark of a removal.
+    /// `Replace` that is allowed even if the user may store nothing more: for the mark of a removal.
     Mark,
 }
 
 /// Name of a record within its thread, or within its user.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordName<'a> {
-    /// Label of the door: reserved, see [`KvNamespace::is_reserved`].
+    /// Label of the API: reserved, see [`KvNamespace::is_reserved`].
     pub door: &'static str,
     /// Kind of the record.
     pub kind: &'static str,
@@ -105,7 +105,7 @@ impl DoorRecords {
         Err(StoreError::Unavailable("the thread is deleted and created again all the time".to_owned()).into())
     }
 
-    /// Value that the principal's user, or the project itself, remembers; `None` if there is none, or its time is over.
+    /// Value that is remembered for the principal's user, or for the project; `None` if there is none, or if it has expired.
     pub async fn remembered(
         &self,
         principal: &Principal,
@@ -114,7 +114,7 @@ impl DoorRecords {
         Ok(self.values(&own(principal), &[name], None).await?.pop().flatten())
     }
 
-    /// Remembers a value for a time.
+    /// Remembers a value for the given time.
     pub async fn remember(
         &self,
         principal: &Principal,
