@@ -226,17 +226,13 @@ impl EventSource for Pump {
                     return Ok(Some(out.into()));
                 }
             }
-            let delivery = self.subscription.next().await?;
-            if let Some(delivery) = &delivery {
-                self.counted.delivers(delivery);
-            }
+            let Some(delivery) = self.subscription.next().await? else { return Ok(None) };
+            self.counted.delivers(&delivery);
             match delivery {
-                Some(Delivery::Events(slice)) => self.pending = Some(slice),
-                Some(
-                    Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. } | Delivery::Queue(_),
-                ) => {}
+                Delivery::Events(slice) => self.pending = Some(slice),
                 // The client connects again, and gets the reason as a response.
-                Some(Delivery::Ended(_)) | None => return Ok(None),
+                Delivery::Ended(_) => return Ok(None),
+                Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. } | Delivery::Queue(_) => {}
             }
         }
     }
