@@ -41,7 +41,7 @@ pub struct FollowBody {
     since: Option<u64>,
 }
 
-/// Streams the events of a thread. The stream stays open behind the end of a run, and shows the next one.
+/// Streams the events of a thread. The stream stays open after the end of a run, and continues with the next one.
 #[utoipa::path(post, path = "/langgraph/threads/{threadId}/stream/events", tag = "langgraph",
     params(("threadId" = String, Path)), request_body = FollowBody, responses(
     (status = 200, description = "The events", content((String = "text/event-stream"))),

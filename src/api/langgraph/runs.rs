@@ -247,7 +247,7 @@ pub async fn cancel(
 ) -> Result<StatusCode, Problem> {
     if let Some(action) = params.action.as_deref().filter(|action| *action != "interrupt") {
         return Err(Problem::invalid(format!(
-            "action {action:?} is not supported: a run is never taken back, so the only action is interrupt"
+            "action {action:?} is not supported: the events of a run are never removed, so the only action is interrupt"
         )));
     }
     if params.reason.is_some_and(|reason| reason.contains(char::is_control)) {

@@ -70,7 +70,7 @@ pub struct ThreadSearch {
     #[schema(value_type = Option<Vec<String>>)]
     ids: Option<Vec<ThreadId>>,
     status: Option<Status>,
-    /// Only threads with these values. Not supported: must be empty or absent.
+    /// Not supported: empty or absent.
     #[schema(value_type = Option<Object>)]
     values: Option<Map<String, Value>>,
     /// 1 to 1000. Default 10.

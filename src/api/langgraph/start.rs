@@ -91,7 +91,9 @@ pub fn read_input(input: &Value) -> Result<(Vec<Value>, Map<String, Value>), Pro
             let messages = state.remove("messages").unwrap_or_default();
             Ok((said(&messages).map_err(refused)?, state))
         }
-        _ => Err(Problem::invalid("input is not an object: send {\"messages\": […]}, with members of the state")),
+        _ => Err(Problem::invalid(
+            "input is not an object: send {\"messages\": […]}, and members of the state beside it",
+        )),
     }
 }
 
@@ -165,7 +167,7 @@ impl StartParams {
             Some("interrupt") => Ok(Busy::Interrupt),
             Some("reject") => Ok(Busy::Reject),
             Some("rollback") => Err(NotStarted::NotSupported(
-                "multitask_strategy rollback is not supported, because a run is never taken back: use interrupt, which \
+                "multitask_strategy rollback is not supported, because the events of a run are never removed: use interrupt, which \
                  keeps what the run has said so far"
                     .to_owned(),
             )),

@@ -269,7 +269,8 @@ impl HistoryBody {
         let Some(before) = self.before.as_ref().filter(|before| !before.is_null()) else { return Ok(Seq::MAX) };
         let named = ["/configurable/checkpoint_id", "/checkpoint_id"].into_iter().find_map(|at| before.pointer(at));
         let id = before.as_str().or_else(|| named?.as_str());
-        let id = id.ok_or_else(|| Problem::invalid("before names no checkpoint: send its id, or a config with it"))?;
+        let id =
+            id.ok_or_else(|| Problem::invalid("before is not a checkpoint: send the ID of one, or a config with it"))?;
         named_seq(id)
     }
 }

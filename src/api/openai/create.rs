@@ -46,8 +46,8 @@ const PLANS: usize = 2;
 
 /// Creates a response: has the agent `model` answer the input.
 ///
-/// With `conversation` the run goes on in this conversation, with `previous_response_id` where that response has ended: if the
-/// conversation has gone on since, in a fork. Otherwise it begins a conversation. With `stream` the response is a stream of events,
+/// With `conversation` the response continues this conversation, and with `previous_response_id` it continues after that response: in a
+/// fork if the conversation has gone on since. Without both it begins a conversation. With `stream` the response is a stream of events,
 /// with `background` the server does not wait for the agent. A response that is not streamed is sent once the run has ended.
 #[utoipa::path(post, path = "/openai/v1/responses", tag = "openai", params(IdempotencyKey),
     request_body(content((serde_json::Value = "application/json")),

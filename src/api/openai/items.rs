@@ -223,7 +223,7 @@ async fn append(
     }
 }
 
-/// Removes an item from a conversation. The log keeps it, agents and readers do not see it any more. Refused while a response is in
+/// Removes an item from a conversation. The log keeps the item, but agents and readers no longer see it. Refused while a response is in
 /// progress.
 #[utoipa::path(delete, path = "/openai/v1/conversations/{conversationId}/items/{itemId}", tag = "openai",
     params(("conversationId" = String, Path), ("itemId" = String, Path)), responses(

@@ -49,7 +49,7 @@ enum LiveMode {
 
 /// Reads a thread as a stream of the Durable Streams protocol. HEAD answers with the header fields of its end.
 ///
-/// The messages are the thread's AG-UI events, as their producers sent them. The stream is never closed; a run's is.
+/// The messages are the thread's AG-UI events, as their producers sent them. The stream of a thread is never closed.
 #[utoipa::path(get, path = "/streams/v1/stream/threads/{threadId}", tag = "durable streams",
     params(("threadId" = String, Path), StreamReadParams), responses(
     (status = 200, description = "Messages: a JSON array, or an event stream", content(

@@ -185,7 +185,7 @@ impl Block {
         let input =
             if self.cut { None } else { json::string(&format!("\"{text}\"")).and_then(|args| arguments(&args)) };
         let Some(input) = input else {
-            let reason = if self.cut { "The arguments are too large." } else { "The arguments are no JSON object." };
+            let reason = if self.cut { "The arguments are too large." } else { "The arguments are not a JSON object." };
             let content = format!(
                 "{{\"type\":\"invalid_tool_call\",\"id\":{call},\"name\":{name},\"args\":\"{text}\",\"error\":\"{reason}\"}}"
             );

@@ -74,7 +74,7 @@ fn calls(list: Option<&str>) -> (Vec<String>, Vec<String>) {
             Some(args) => valid.push(format!("{{\"type\":\"tool_call\",\"id\":{id},\"name\":{name},\"args\":{args}}}")),
             None => invalid.push(format!(
                 "{{\"type\":\"invalid_tool_call\",\"id\":{id},\"name\":{name},\"args\":{args},\
-                 \"error\":\"The arguments are no JSON object.\"}}"
+                 \"error\":\"The arguments are not a JSON object.\"}}"
             )),
         }
     }

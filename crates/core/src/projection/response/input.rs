@@ -50,7 +50,7 @@ pub enum InputErrorKind {
     #[error("the role \"{0}\" is not supported; use user, assistant, system or developer")]
     UnknownRole(String),
     /// The id names no request for an approval.
-    #[error("\"{0}\" is no id of an approval request")]
+    #[error("\"{0}\" is not the ID of an approval request")]
     UnknownApproval(String),
 }
 
