@@ -216,12 +216,14 @@ fn a_comparison_of_many_words_with_a_large_value_takes_several_turns() {
         let clock = Clock::manual(Timestamp(0));
         let service = Service::start(Ports::alone(Arc::new(MemoryStore::new(clock.clone())) as DynStore, clock));
         let words = |count: usize| (0..count).map(|n| format!("z{n}")).collect::<Vec<_>>().join(" ");
-        let search = async |client: Principal, bytes: usize, count: usize| {
+        let store = async |client: &Principal, bytes: usize| {
             let place = KvPlace { ns: KvNamespace::default(), key: KvKey::new("k").expect("a key") };
             let value = format!("\"{}\"", "x".repeat(bytes));
             let put = PutEntry { value, tag: None, life: None, thread: None };
             let write = WriteEntry { place, if_tag: None, change: EntryChange::Put(put) };
-            service.kv.run(&client, &[KvOp::Write(write)]).await.expect("stored");
+            service.kv.run(client, &[KvOp::Write(write)]).await.expect("stored");
+        };
+        let search = |client: Principal, count: usize| {
             let search = KvSearch {
                 prefix: KvNamespace::default(),
                 filter: KvFilter::default(),
@@ -237,8 +239,10 @@ fn a_comparison_of_many_words_with_a_large_value_takes_several_turns() {
             }
         };
         // One value, which is one row, and less than a slice of bytes.
-        let long = search(principal(0, Some(1)), WORK_SLICE_BYTES / 2, MAX_KV_WORDS).await;
-        let small = search(principal(1, Some(1)), 10, 1).await;
+        let (hog, victim) = (principal(0, Some(1)), principal(1, Some(1)));
+        store(&hog, WORK_SLICE_BYTES / 2).await;
+        store(&victim, 10).await;
+        let (long, small) = (search(hog, MAX_KV_WORDS), search(victim, 1));
         assert_eq!(turns(&service, long, small).await, ["small", "long"]);
     });
 }

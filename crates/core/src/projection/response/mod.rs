@@ -3,7 +3,7 @@
 //! [`ResponseStream`] folds the events of one run into stream events with numbers from 0, and holds the Response object as of each
 //! event. Numbers have gaps only where a later attempt has superseded events. The fold is pure: the same events give the same bytes
 //! on every node, live and in every replay.
-//! [`items`] gives the items of a message of a conversation, and [`read_input`] reads items that a client sends.
+//! [`items()`] gives the items of a message of a conversation, and [`read_input`] reads items that a client sends.
 //!
 //! - Texts and reasoning of the assistant are `message` and `reasoning` items. Other messages, state, activities and CUSTOM events
 //!   give no item.
