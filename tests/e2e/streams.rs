@@ -113,7 +113,7 @@ everywhere! {
         let mut events = Events::open(dev.request(Method::GET, &format!("{THREAD}?offset=-1&live=sse"))).await;
         let mut seen = Vec::new();
         let mut offset = Value::Null;
-        // What is stored may come in several pieces, each with its control event.
+        // Stored events may come in several pieces, each with its control event.
         while seen.len() < 5 {
             let data = events.next().await.expect("data");
             assert_eq!(data.event.as_deref(), Some("data"));

@@ -115,7 +115,7 @@ impl Route {
         if self.path.starts_with("/ai/") && self.path.ends_with("/stream") {
             return true;
         }
-        // Its refusals are answers to a command.
+        // Refusals of this route are answers to a command.
         if self.is_command() {
             return true;
         }

@@ -109,6 +109,23 @@ impl LogSlice {
         Self(self.0.iter().filter_map(|batch| batch.between(after, before)).collect())
     }
 
+    /// First events of the slice, up to the one with which they have this many bytes, and the rest if there is one.
+    pub fn cut(self, bytes: usize) -> (Self, Option<Self>) {
+        if self.bytes() <= bytes {
+            return (self, None);
+        }
+        let mut read = 0;
+        let last = self.events().find_map(|(seq, event, _)| {
+            read += event.len();
+            (read >= bytes).then_some(seq)
+        });
+        let rest = last.map(|last| self.between(last, Seq::MAX)).filter(|rest| !rest.0.is_empty());
+        match (last, rest) {
+            (Some(last), Some(rest)) => (self.between(0, last + 1), Some(rest)),
+            _ => (self, None),
+        }
+    }
+
     /// Events of the slice in ascending order, each with its seq and its batch.
     pub fn events(&self) -> impl Iterator<Item = (Seq, &[u8], &Batch)> {
         self.0.iter().flat_map(|batch| batch.events().map(|(seq, event)| (seq, event, batch.as_ref())))
@@ -122,6 +139,23 @@ mod tests {
     fn batch() -> Arc<Batch> {
         let run = RunId::new("r").expect("id");
         Arc::new(Batch::new(5, 8, run, Timestamp(0), Bytes::from_static(b"{5}\n{6}\n{7}\n{8}")))
+    }
+
+    #[test]
+    fn a_slice_is_cut_behind_the_event_that_reaches_the_bytes() {
+        let second =
+            Arc::new(Batch::new(9, 10, RunId::new("r").expect("id"), Timestamp(0), Bytes::from_static(b"{9}\n{10}")));
+        let cut = |bytes: usize| {
+            let (part, rest) = LogSlice(vec![batch(), second.clone()]).cut(bytes);
+            let seqs = |slice: LogSlice| slice.events().map(|(seq, ..)| seq).collect::<Vec<_>>();
+            (seqs(part), rest.map(seqs))
+        };
+        let all = vec![5, 6, 7, 8, 9, 10];
+        assert_eq!(cut(0), (vec![5], Some(vec![6, 7, 8, 9, 10])), "a part has at least one event");
+        assert_eq!(cut(6), (vec![5, 6], Some(vec![7, 8, 9, 10])));
+        assert_eq!(cut(7), (vec![5, 6, 7], Some(vec![8, 9, 10])));
+        assert_eq!(cut(12), (vec![5, 6, 7, 8], Some(vec![9, 10])));
+        assert_eq!((cut(19), cut(1_000)), ((all.clone(), None), (all, None)));
     }
 
     #[test]

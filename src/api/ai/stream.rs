@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use axum::body::Bytes;
 use threadline_core::{
-    LogSlice, RunId, Seq,
+    LogSlice, RunId,
     limits::{RUN_END_TIMEOUT, TRANSLATED_BYTES},
     projection::ui_message::{Chunk, UiStream},
 };
@@ -88,7 +88,7 @@ impl Message {
 
     /// The end of a stream whose run has ended, or cannot be read to its end.
     fn end(&mut self, failure: Option<&str>) -> Bytes {
-        self.source = Source::Over;
+        (self.source, self.pending) = (Source::Over, None);
         self.leave();
         let mut out = Vec::new();
         if let Some(reason) = failure {
@@ -98,9 +98,9 @@ impl Message {
         out.into()
     }
 
-    /// Translates delivered events, up to [`TRANSLATED_BYTES`] of them.
+    /// Chunks of delivered events, or the reason why the stream is cut.
     fn tell(&mut self, slice: &LogSlice) -> Result<Told, StoreError> {
-        let (mut out, mut chunks, mut read) = (Vec::new(), Vec::new(), 0);
+        let (mut out, mut chunks) = (Vec::new(), Vec::new());
         for (seq, event, batch) in slice.events() {
             if self.replayed.front().is_some_and(|run| *run != batch.run) {
                 self.replayed.pop_front();
@@ -127,11 +127,6 @@ impl Message {
             if is_last {
                 return Ok(Told::Last(out));
             }
-            read += event.len();
-            if read >= TRANSLATED_BYTES {
-                self.pending = Some(slice.between(seq, Seq::MAX)).filter(|rest| !rest.0.is_empty());
-                break;
-            }
         }
         Ok(Told::Chunks(out))
     }
@@ -145,7 +140,9 @@ impl EventSource for Message {
                 yield_now().await;
             }
             if let Some(slice) = self.pending.take() {
-                match self.tell(&slice)? {
+                let (part, rest) = slice.cut(TRANSLATED_BYTES);
+                self.pending = rest;
+                match self.tell(&part)? {
                     Told::Chunks(out) if out.is_empty() => {}
                     Told::Chunks(out) => return Ok(Some(out.into())),
                     Told::Last(mut out) => {

@@ -120,19 +120,13 @@ struct Pump {
 }
 
 impl Pump {
-    /// Translates events of the log, up to [`TRANSLATED_BYTES`] of them. The rest is pending.
+    /// Translates events of the log.
     fn translate(&mut self, slice: &LogSlice) {
-        let mut read = 0;
         for (seq, event, batch) in slice.events() {
             let mut derived = Vec::new();
             self.stream.observe(batch.run.as_str(), seq, event, &mut derived);
             let items = derived.into_iter().map(|derived| Item { run: batch.run.to_string(), at: batch.at, derived });
             self.taken.extend(items);
-            read += event.len();
-            if read >= TRANSLATED_BYTES {
-                self.pending = Some(slice.between(seq, Seq::MAX)).filter(|rest| !rest.0.is_empty());
-                return;
-            }
         }
     }
 
@@ -213,7 +207,9 @@ impl EventSource for Pump {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         loop {
             if let Some(slice) = self.pending.take() {
-                self.translate(&slice);
+                let (part, rest) = slice.cut(TRANSLATED_BYTES);
+                self.pending = rest;
+                self.translate(&part);
                 if self.pending.is_some() {
                     yield_now().await;
                     continue;

@@ -53,7 +53,8 @@ pub async fn view(state: &ApiState, principal: &Principal, thread: &Thread) -> R
     Ok(ConversationView::new(thread, metadata_of(state, principal, &thread.id).await?))
 }
 
-async fn thread_of(state: &ApiState, principal: &Principal, id: &str) -> Result<Thread, Problem> {
+/// Thread that a conversation is; the refusal of the API if there is none.
+pub async fn thread_of(state: &ApiState, principal: &Principal, id: &str) -> Result<Thread, Problem> {
     match state.service.threads.get(principal, &conversation(id)?).await {
         Err(LookupError::ThreadNotFound) => Err(no_conversation(id)),
         thread => Ok(thread?),

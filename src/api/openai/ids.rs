@@ -46,6 +46,14 @@ pub fn no_response(id: &str) -> Problem {
     Problem::new(ProblemType::RunNotFound, format!("no response has the id {:?}", shown(id)))
 }
 
+/// Result of a request for a response that was found: if its thread was deleted since, it is not found.
+pub fn or_gone<T>(id: &ResponseId, result: Result<T, Problem>) -> Result<T, Problem> {
+    result.map_err(|problem| match problem.kind {
+        ProblemType::ThreadNotFound | ProblemType::RunNotFound => no_response(&id.to_string()),
+        _ => problem,
+    })
+}
+
 /// Id of the conversation that stands for a thread.
 pub fn conversation_id(thread: &ThreadId) -> String {
     format!("{CONVERSATION}{}", thread.as_str())

@@ -17,7 +17,7 @@ use threadline_core::{
         response::{Input, ItemId, items},
     },
 };
-use threadline_engine::{Condition, LookupError, Projected, ProjectionError, Save, SaveError, ServiceError};
+use threadline_engine::{Condition, Projected, ProjectionError, Save, SaveError, ServiceError};
 use threadline_http::{
     extract::{Caller, InConversationItem, InPath},
     idempotency::IdempotencyKey,
@@ -25,7 +25,7 @@ use threadline_http::{
 };
 
 use super::{
-    conversations::{ConversationView, view},
+    conversations::{ConversationView, thread_of, view},
     errors::{OpenAiError, invalid, locked},
     ids::{ResponseId, conversation, no_conversation},
     list::ListView,
@@ -239,10 +239,7 @@ pub async fn remove(
 ) -> Result<Answer<ConversationView>, Problem> {
     let thread = conversation(&id)?;
     for _ in 0..REMOVALS {
-        let found = match state.service.threads.get(&principal, &thread).await {
-            Err(LookupError::ThreadNotFound) => return Err(no_conversation(&id)),
-            found => found?,
-        };
+        let found = thread_of(&state, &principal, &id).await?;
         if let Some(active) = &found.active_run {
             let active = ResponseId::new(&thread, &active.id).to_string();
             return Err(locked(Problem::new(ProblemType::RunActive, ""), &active));

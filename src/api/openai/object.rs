@@ -9,7 +9,7 @@ use threadline_core::{
     projection::response::{Header, ResponseStream},
 };
 use threadline_engine::{
-    ReadError, RunLookupError, ServiceError,
+    ServiceError,
     limits::{StreamPermit, in_place},
 };
 use threadline_http::{observe, problem::Problem, sse};
@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 
 use super::{
     forgetting::{Forget, follow as follow_run, until_end},
-    ids::{ResponseId, no_response},
+    ids::{ResponseId, or_gone},
     record::Record,
     stream::{Followed, RunOfStream},
 };
@@ -51,15 +51,12 @@ pub async fn read(
     record: &Record,
 ) -> Result<Response, Problem> {
     let make = async || Ok(folded(state, principal, id, record).await?.into_bytes());
-    state.http.responses.json(principal, make).await
+    or_gone(id, state.http.responses.json(principal, make).await)
 }
 
 async fn folded(state: &ApiState, principal: &Principal, id: &ResponseId, record: &Record) -> Result<String, Problem> {
     let epoch = state.service.threads.get(principal, &id.thread).await?.epoch;
-    let run = match state.service.runs.get(principal, &id.thread, &id.run).await {
-        Err(RunLookupError::ThreadNotFound | RunLookupError::RunNotFound) => return Err(no_response(&id.to_string())),
-        run => run?,
-    };
+    let run = state.service.runs.get(principal, &id.thread, &id.run).await?;
     let log = Log { state, principal, thread: &id.thread, epoch };
     let mut work = log.begin().await?;
     let superseded = log.superseded_in(&mut work, &run).await?;
@@ -86,7 +83,7 @@ async fn folded(state: &ApiState, principal: &Principal, id: &ResponseId, record
 
 /// Waits until the run of a response has ended.
 pub async fn wait(state: &ApiState, principal: &Principal, id: &ResponseId) -> Result<(), Problem> {
-    let mut subscription = follow_run(&state.service, principal, id).await?;
+    let mut subscription = or_gone(id, follow_run(&state.service, principal, id).await.map_err(Problem::from))?;
     let leaving = state.service.leaving();
     // The server ends the runs of its agents when it shuts down, or hands them over.
     let over = async {
@@ -108,7 +105,7 @@ pub async fn follow(
     (mut requester, forget): (Option<AguiClient>, Option<Forget>),
     place: StreamPermit,
 ) -> Result<Response, Problem> {
-    let opened = open(state, principal, id, (header, after)).await;
+    let opened = or_gone(id, open(state, principal, id, (header, after)).await);
     let mut followed = opened.inspect_err(|_| requester.iter_mut().for_each(AguiClient::done))?;
     (followed.requester, followed.forget) = (requester, forget);
     Ok(sse::response(followed, None, place, &state.http, principal))
@@ -120,16 +117,10 @@ async fn open(
     id: &ResponseId,
     (header, after): (Header, Option<u64>),
 ) -> Result<Followed, Problem> {
-    let run = match state.service.runs.get(principal, &id.thread, &id.run).await {
-        Err(RunLookupError::ThreadNotFound | RunLookupError::RunNotFound) => return Err(no_response(&id.to_string())),
-        run => run?,
-    };
+    let run = state.service.runs.get(principal, &id.thread, &id.run).await?;
     let epoch = state.service.threads.get(principal, &id.thread).await?.epoch;
     let superseded = Log { state, principal, thread: &id.thread, epoch }.superseded(&run).await?;
-    let source = match follow_run(&state.service, principal, id).await {
-        Err(ReadError::ThreadNotFound | ReadError::RunNotFound) => return Err(no_response(&id.to_string())),
-        source => source?,
-    };
+    let source = follow_run(&state.service, principal, id).await?;
     let mut stream = ResponseStream::new(header);
     if let Some(after) = after {
         stream.skip(after);

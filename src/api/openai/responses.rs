@@ -7,14 +7,14 @@ use threadline_core::{json as text, limits::RUN_END_TIMEOUT, projection::respons
 use threadline_engine::StopError;
 use threadline_http::{
     extract::{Caller, InPath},
-    problem::{Problem, ProblemType},
+    problem::Problem,
 };
 use tokio::time;
 use utoipa::ToSchema;
 
 use super::{
     errors::OpenAiError,
-    ids::{ResponseId, no_response},
+    ids::{no_response, or_gone},
     list::ListView,
     object::{self, ResponseView},
     parameters::{ListParams, ResponseParams},
@@ -39,12 +39,11 @@ pub async fn get(
     let params = ResponseParams::read(&uri)?;
     let Found { id, run, record } = record::find(&state, &principal, &id).await?;
     if !params.stream {
-        return or_gone(&id, object::read(&state, &principal, &id, &record).await);
+        return object::read(&state, &principal, &id, &record).await;
     }
     let place = state.http.quota.open(&principal)?;
     let header = record.header(&id, &run);
-    let read = (header, params.starting_after);
-    or_gone(&id, object::follow(&state, &principal, &id, read, (None, None), place).await)
+    object::follow(&state, &principal, &id, (header, params.starting_after), (None, None), place).await
 }
 
 /// Stops the run of a response, and waits a little for its end. A response that has ended stays as it is.
@@ -65,10 +64,10 @@ pub async fn cancel(
             stopped => drop(stopped?),
         }
         if let Ok(ended) = time::timeout(RUN_END_TIMEOUT, object::wait(&state, &principal, &named)).await {
-            or_gone(&named, ended)?;
+            ended?;
         }
     }
-    or_gone(&named, object::read(&state, &principal, &named, &record).await)
+    object::read(&state, &principal, &named, &record).await
 }
 
 /// A response that was deleted.
@@ -121,14 +120,6 @@ pub async fn input_items(
         state.service.queue.process(principal, first.as_ref().map_or(0, String::len), page).await?
     };
     or_gone(id, state.http.responses.json(principal, make).await)
-}
-
-/// Result of a request for a response that was found: if its thread was deleted since, it is not found.
-fn or_gone<T>(id: &ResponseId, result: Result<T, Problem>) -> Result<T, Problem> {
-    result.map_err(|problem| match problem.kind {
-        ProblemType::ThreadNotFound | ProblemType::RunNotFound => no_response(&id.to_string()),
-        _ => problem,
-    })
 }
 
 /// Items that a run brought, by their messages: RUN_STARTED has them.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use serde_json::json;
 use threadline_core::{
-    LogSlice, Principal, RunStatus, Seq,
+    LogSlice, Principal, RunStatus,
     limits::{RUN_END_TIMEOUT, TRANSLATED_BYTES},
     projection::response::{ResponseEvent, ResponseStream},
 };
@@ -91,9 +91,9 @@ impl Followed {
         format!("event: error\ndata: {error}\n\n").into()
     }
 
-    /// Translates delivered events, up to [`TRANSLATED_BYTES`] of them.
+    /// Frames of delivered events, or the reason why the stream is cut.
     fn tell(&mut self, slice: &LogSlice) -> Result<Vec<u8>, StoreError> {
-        let (mut out, mut events, mut read) = (Vec::new(), Vec::new(), 0);
+        let (mut out, mut events) = (Vec::new(), Vec::new());
         for (seq, event, batch) in slice.events() {
             if self.driven && self.superseded.is_new(event) {
                 // Events cannot be taken back: the client continues after the last number that it has.
@@ -104,11 +104,6 @@ impl Followed {
                 Some(is_kept) => self.stream.observe_superseded(event, batch.at, is_kept, &mut events),
             }
             write(&mut events, &mut out);
-            read += event.len();
-            if read >= TRANSLATED_BYTES {
-                self.pending = Some(slice.between(seq, Seq::MAX)).filter(|rest| !rest.0.is_empty());
-                break;
-            }
         }
         if self.stream.has_ended() {
             self.source = None;
@@ -153,7 +148,9 @@ impl EventSource for Followed {
                 self.asked = true;
             }
             if let Some(slice) = self.pending.take() {
-                let out = self.tell(&slice)?;
+                let (part, rest) = slice.cut(TRANSLATED_BYTES);
+                self.pending = rest;
+                let out = self.tell(&part)?;
                 if !out.is_empty() {
                     return Ok(Some(out.into()));
                 }

@@ -2,7 +2,7 @@
 
 use axum::body::Bytes;
 use threadline_core::{
-    Epoch, LogSlice, Principal, ReadFrom, Run, RunId, Seq, ThreadId,
+    Epoch, LogSlice, Principal, ReadFrom, RunId, Seq, ThreadId,
     limits::{MAX_EVENT_PAGE, MAX_PAGE_BYTES, STREAM_WAIT},
 };
 use threadline_engine::{PageRequest, ReadError};
@@ -33,19 +33,16 @@ fn array(slice: &LogSlice) -> Vec<u8> {
 }
 
 impl Source {
-    /// Record of the run, if the stream is that of a run.
-    async fn record(&self, state: &ApiState, principal: &Principal) -> Result<Option<Run>, Problem> {
-        let Some(run) = &self.run else { return Ok(None) };
-        Ok(Some(state.service.runs.get(principal, &self.thread, run).await?))
-    }
-
     fn request(&self, after: Seq, epoch: Option<Epoch>, limit: usize) -> PageRequest {
         PageRequest { from: ReadFrom::After(after), limit, epoch, run: self.run.clone(), wait: None }
     }
 
     /// The current end of the stream.
     pub async fn end(&self, state: &ApiState, principal: &Principal) -> Result<End, Problem> {
-        let run = self.record(state, principal).await?;
+        let run = match &self.run {
+            Some(run) => Some(state.service.runs.get(principal, &self.thread, run).await?),
+            None => None,
+        };
         let page = state.service.events.page(principal, &self.thread, self.request(0, None, 1)).await?;
         let closed = run.as_ref().is_some_and(|run| run.ended_at.is_some());
         let seq = run.map_or(page.tail, |run| run.last_seq());
@@ -84,13 +81,10 @@ impl Source {
         after: Seq,
         epoch: Option<Epoch>,
     ) -> Result<(Vec<u8>, (Seq, End)), Problem> {
-        // The run is read before the page: if it has ended by then, it gets no further event.
-        let run = self.record(state, principal).await?;
         let request = self.request(after, epoch, MAX_EVENT_PAGE);
         let page = state.service.events.page(principal, &self.thread, request).await?;
-        let closed = run.is_some_and(|run| run.ended_at.is_some() && page.cursor >= run.last_seq());
         let start = page.slice.first_seq().map_or(page.cursor, |first| first - 1);
         let next = Offset { seq: page.cursor, epoch: page.epoch };
-        Ok((array(&page.slice), (start, End { next, up_to_date: !page.has_more, closed })))
+        Ok((array(&page.slice), (start, End { next, up_to_date: !page.has_more, closed: page.ends_run })))
     }
 }

@@ -303,7 +303,7 @@ async fn what_another_attempt_has_superseded_leaves_a_gap_for_ever() {
     call.say(&[said("m", "kept").as_slice(), &said("n", "half")[..2]].concat()).await;
     let (thread, run) = (call.input()["threadId"].as_str().expect("an id").to_owned(), run_of(&call));
     eventually("the half is in the log", async || (dev.types(&thread).await.len() == 6).then_some(())).await;
-    // What a client sees before the server goes down keeps its numbers.
+    // Events that a client has seen before the server goes down keep their numbers.
     let live = open(dev.request(Method::GET, &format!("{}?stream=true", at(&begun)))).await;
     let seen = tokio::spawn(async move {
         let (mut live, mut seen) = (live, Vec::new());
@@ -390,7 +390,7 @@ everywhere! {
         for path in ["/openai/v1/responses/input_tokens", "/openai/v1/responses/compact"] {
             refused(&ann.post(path, json!({})).await, 501, "not_implemented");
         }
-        // What another user has is not there.
+        // Responses of another user are not found.
         let request = create(&ann, json!({ "model": "a", "input": "hi", "background": true }));
         let response = send(request).await.ok(200);
         let call = agent.call().await;

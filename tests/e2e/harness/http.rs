@@ -154,7 +154,7 @@ impl Answer {
         document
     }
 
-    /// What a problem document would say that the OpenAI API has translated; `None` for an answer of another API.
+    /// Problem document of an error that the OpenAI API has translated; `None` for an answer of another API.
     pub fn behind_openai_error(&self) -> Option<Value> {
         let error = serde_json::from_slice::<Value>(&self.body).ok()?["error"].take();
         let kind = ProblemType::ALL.iter().find(|kind| error["code"] == code_of(**kind))?;

@@ -111,7 +111,7 @@ for (const [version, { Client }, { StreamController }] of [["1.11", sdk11, strea
     test("an interrupt is answered", options, async () => {
       const page = await open();
       await page.say("mail");
-      await eventually("it is asked", () => page.now().interrupts.length === 1);
+      await eventually("the interrupt is shown", () => page.now().interrupts.length === 1);
       const [{ id, value }] = page.now().interrupts;
       assert.equal(value.message, "Send?");
       const other = await open(page.now().threadId);
@@ -142,7 +142,7 @@ for (const [version, { Client }, { StreamController }] of [["1.11", sdk11, strea
       const word = randomUUID();
       const input = (text) => ({ input: { messages: [{ type: "human", content: text }] } });
       const first = await client.runs.create(made.thread_id, "scripted", input(`slow ${word}`));
-      await eventually("it is asked", () => waiting.has(word));
+      await eventually("the agent is called", () => waiting.has(word));
       const second = await client.runs.create(made.thread_id, "scripted", { ...input("say two"), multitaskStrategy: "enqueue" });
       const waits = await client.runs.list(made.thread_id, { status: "pending", select: ["run_id", "kwargs"] });
       assert.deepEqual(waits.map(({ run_id, kwargs }) => [run_id, kwargs.input.messages[0].content]), [[second.run_id, "say two"]]);

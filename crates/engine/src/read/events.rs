@@ -50,6 +50,8 @@ pub struct EventsPage {
     pub cursor: Seq,
     /// True if more events exist in that direction now.
     pub has_more: bool,
+    /// True for a page forwards that reaches the end of a run that has ended: the run gets no further event.
+    pub ends_run: bool,
 }
 
 /// Use cases that read logs.
@@ -380,7 +382,9 @@ impl Events {
                 (cursor, cursor > floor + 1 && head.tail > floor)
             }
         };
-        Ok(Some(EventsPage { epoch: head.epoch, tail: head.tail, slice, cursor, has_more }))
+        let has_ended = |run: &Run| run.ended_at.is_some() && cursor >= run.last_seq();
+        let ends_run = matches!(from, ReadFrom::After(_)) && run.as_ref().is_some_and(has_ended);
+        Ok(Some(EventsPage { epoch: head.epoch, tail: head.tail, slice, cursor, has_more, ends_run }))
     }
 }
 
