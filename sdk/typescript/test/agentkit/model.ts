@@ -37,6 +37,8 @@ export class Model {
         response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(said));
       });
     });
+    // Node closes an idle connection after 5 s of real time, perhaps just as a client whose time is paused uses it again.
+    this.#server.keepAliveTimeout = 0;
   }
 
   /** AgentKit's model that uses this server. */
