@@ -243,12 +243,12 @@ OWN_ROUTES = re.compile(r"\b(?:Router::new|OpenApiRouter)\b|\.(?:route_service|n
 # and the metric of the start of the process.
 WALL_CLOCK = re.compile(r"\bClock::(?:system|default)\b|\bSystemTime\b|\bTimestamp::now\b|\b[a-z_]*clock\.wall\(\)|\bUtc::now\b")
 
-DOORS = ("rest", "socket", "agui", "ai", "openai", "streams", "conversations", "copilotkit", "console")
+APIS = ("rest", "socket", "agui", "ai", "openai", "streams", "conversations", "copilotkit", "console")
 
 
-def door(module):
+def api_of(module):
     """Returns the API of a file; the socket counts as a separate one."""
-    if module[:1] != ("api",) or len(module) < 2 or module[1] not in DOORS:
+    if module[:1] != ("api",) or len(module) < 2 or module[1] not in APIS:
         return None
     return module[1]
 
@@ -329,10 +329,10 @@ def measure():
     inside = {m: {t for t in to if t[:1] and t[0] in engine} for m, to in edges.items() if m and m[0] in engine}
     rings = circles(inside)
     found["largest-engine-circle"] = [path(module) for module in (rings[0] if rings else [])]
-    found["api-to-api"] = [arrow(m, t) for m, t in pairs if door(m) and door(t) and door(m) != door(t)]
-    found["api-to-store"] = [arrow(m, t) for m, t in pairs if door(m) and t[:1] == ("threadline_store",)]
+    found["api-to-api"] = [arrow(m, t) for m, t in pairs if api_of(m) and api_of(t) and api_of(m) != api_of(t)]
+    found["api-to-store"] = [arrow(m, t) for m, t in pairs if api_of(m) and t[:1] == ("threadline_store",)]
     found["authorised-outside-routes"] = [
-        f"{s.path}: {line.strip()}" for s in files if door(s.module) for line in s.code.splitlines()
+        f"{s.path}: {line.strip()}" for s in files if api_of(s.module) for line in s.code.splitlines()
         if re.search(r"\bneed\(|\bAccess::.*\.check\(|\bscopes\.contains\(", line) and "use " not in line
     ]
     found["imports-against-layers"] = sorted(against_layers(files, pairs))

@@ -34,6 +34,9 @@ pub struct AgentRun {
     pub input: ClientInput,
     /// True if a missing thread is created: for APIs whose clients choose ids and never create threads.
     pub makes_thread: bool,
+    /// Mark of a request from which the id of a missing thread derives: a repetition does not create the thread again once it was
+    /// deleted.
+    pub request: Option<String>,
     /// Fork of the thread in which the run begins; `None` for the thread itself.
     pub fork: Option<ForkStart>,
     /// Claims of the tool calls whose results the input has, without which the run does not begin.
@@ -165,7 +168,7 @@ impl Agents {
             // The thread is created after all checks, so that a refused request leaves no thread behind.
             None => {
                 service.runs.check_room(principal).await?;
-                (service.threads.ensure(principal, thread, Some(&agent.id)).await?.epoch, 0)
+                (service.threads.ensure(principal, thread, Some(&agent.id), request.request.as_deref()).await?.epoch, 0)
             }
         };
         let start = StartRequest {

@@ -39,8 +39,8 @@ static MONITORING: LazyLock<Registered<ApiState>> = LazyLock::new(|| rest::monit
 
 fn routes() -> Routes<ApiState> {
     let native = socket::routes(rest::routes(Routes::default().route(Access::Public, routes!(described))));
-    let doors = langgraph::routes(openai::routes(streams::routes(ai::routes(agui::routes(native)))));
-    console::routes(copilotkit::routes(conversations::routes(doors)))
+    let apis = langgraph::routes(openai::routes(streams::routes(ai::routes(agui::routes(native)))));
+    console::routes(copilotkit::routes(conversations::routes(apis)))
 }
 
 /// OpenAPI document of all routes of this server.

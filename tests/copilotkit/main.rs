@@ -21,40 +21,40 @@ fn a_runtime_with_a_web_socket() {
 
 #[test]
 fn no_runtime() {
-    Suite::of("newest").door("direct").passes(&["chat", "list", "direct", "door"], 33);
+    Suite::of("newest").via("direct").passes(&["chat", "list", "direct", "without-runtime"], 33);
 }
 
 #[test]
 fn no_runtime_and_one_address_for_everything() {
-    Suite::of("newest").door("direct").transport("single").passes(&["chat", "list"], 23);
+    Suite::of("newest").via("direct").transport("single").passes(&["chat", "list"], 23);
 }
 
 #[test]
 fn a_page_through_its_runtime() {
-    Suite::of("newest").door("runtime").browser().passes(&["react"], 5);
+    Suite::of("newest").via("runtime").browser().passes(&["react"], 5);
 }
 
 #[test]
 fn a_page_without_a_runtime() {
-    Suite::of("newest").door("direct").browser().passes(&["react"], 5);
+    Suite::of("newest").via("direct").browser().passes(&["react"], 5);
 }
 
 #[test]
 fn the_example_without_a_runtime() {
-    Suite::of("newest").door("direct").browser().passes(&["example"], 1);
+    Suite::of("newest").via("direct").browser().passes(&["example"], 1);
 }
 
 #[test]
 #[ignore = "its runtime is installed once more: make test-full"]
 fn the_example_with_its_runtime() {
-    Suite::of("newest").door("runtime").browser().passes(&["example"], 1);
+    Suite::of("newest").via("runtime").browser().passes(&["example"], 1);
 }
 
 #[test]
 #[ignore = "an older release: make test-full"]
 fn release_1_69() {
     Suite::of("1.69").runner("longpoll").passes(&["chat", "list", "network", "lock"], 30);
-    Suite::of("1.69").door("direct").passes(&["chat", "list", "direct", "door"], 33);
+    Suite::of("1.69").via("direct").passes(&["chat", "list", "direct", "without-runtime"], 33);
 }
 
 /// Only with a WebSocket: long-polling, its runner never sends the end of a run.
@@ -62,5 +62,5 @@ fn release_1_69() {
 #[ignore = "an older release: make test-full"]
 fn release_1_57() {
     Suite::of("1.57").runner("websocket").passes(&["chat", "list", "network", "lock"], 27);
-    Suite::of("1.57").door("direct").passes(&["chat", "list", "direct", "door"], 31);
+    Suite::of("1.57").via("direct").passes(&["chat", "list", "direct", "without-runtime"], 31);
 }

@@ -49,8 +49,8 @@ impl Suite {
     }
 
     /// What a client has in front of it: the runtime, or Threadline itself.
-    pub fn door(mut self, door: &str) -> Self {
-        self.environment.push(("DOOR", door.to_owned()));
+    pub fn via(mut self, via: &str) -> Self {
+        self.environment.push(("VIA", via.to_owned()));
         self
     }
 

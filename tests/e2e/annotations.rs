@@ -1,4 +1,4 @@
-//! Annotations: stored as CopilotKit's Node runtime sends them, read through the native door.
+//! Annotations: stored as CopilotKit's Node runtime sends them, read through the native API.
 
 use reqwest::Method;
 use serde_json::{Value, json};

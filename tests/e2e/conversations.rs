@@ -139,7 +139,7 @@ everywhere! {
         }
         assert_eq!(known("\"a\"").await.status, 200);
         known("a").await.problem(400, "invalid-request");
-        // An event of another door is another version.
+        // An event of another API is another version.
         dev.put("/v1/threads/chat/runs/r", json!([{ "type": "CUSTOM", "name": "n", "value": 1 }])).await.ok(201);
         assert_eq!(known(&etag).await.status, 200);
         for condition in [("if-match", etag.as_str()), ("if-none-match", "*")] {
@@ -222,7 +222,7 @@ everywhere! {
         save(&dev, PATH, more.clone()).await.ok(200);
         let (longer, _) = load(&dev, PATH).await;
         assert_eq!(longer.as_array().map(|all| all[..2].to_vec()), shown.as_array().cloned());
-        // Another door's ids are as good.
+        // Ids of another API are as good.
         let turn = json!([{ "type": "TEXT_MESSAGE_START", "messageId": "m", "role": "assistant" },
             { "type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "and?" },
             { "type": "TEXT_MESSAGE_END", "messageId": "m" }]);
@@ -281,7 +281,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn other_doors_see_it_and_are_seen(server: |options| options.with_key("secret")) {
+    async fn other_apis_see_it_and_are_seen(server: |options| options.with_key("secret")) {
         let ann = server.user("ann");
         let body = json!({ "messages": list("a"), "metadata": { "title": "T" }, "agentId": "demo" });
         ann.put(PATH, body).await.ok(201);

@@ -36,16 +36,16 @@ const LIVES: [Live; 5] =
     [Live::Append, Live::AppendMoreThanTheRing, Live::RunEnds, Live::ThreadDeleted, Live::FallsBehindAndCatchesUp];
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Door {
+enum Api {
     Service,
     ServiceBoundToTheRun,
     Subscription,
 }
 
-/// Opens through one of the doors; a refusal as text.
+/// Opens through one of the APIs; a refusal as text.
 async fn open(
     node: &Node,
-    door: Door,
+    api: Api,
     thread: &ThreadId,
     cursor: Seq,
     epoch: Option<Epoch>,
@@ -56,15 +56,15 @@ async fn open(
         ReadError::CursorAhead { epoch: Some(_), tail } => format!("ahead {tail}"),
         other => format!("{other}"),
     };
-    match door {
-        Door::Service => {
+    match api {
+        Api::Service => {
             events.subscribe(&node.alice, thread, cursor, epoch, None, FollowMethod::Socket).await.map_err(refused)
         }
-        Door::ServiceBoundToTheRun => events
+        Api::ServiceBoundToTheRun => events
             .subscribe(&node.alice, thread, cursor, epoch, Some(&run_id("r")), FollowMethod::Socket)
             .await
             .map_err(refused),
-        Door::Subscription => {
+        Api::Subscription => {
             let (key, store) = (node.key(thread).await, node.store.clone() as DynStore);
             Subscription::open(node.service.hub(), store, key, cursor, epoch, None).await.map_err(|error| match error {
                 FollowError::LogReplaced(ReplacedLog { tail, .. }) => format!("replaced {tail}"),
@@ -115,7 +115,7 @@ async fn append(
     }
 }
 
-async fn cell(door: Door, tail: Seq, cursor: Cursor, live: Live) {
+async fn cell(api: Api, tail: Seq, cursor: Cursor, live: Live) {
     let node = Node::start();
     let thread = node.thread("t").await;
     node.run(&thread, "r").await;
@@ -130,8 +130,8 @@ async fn cell(door: Door, tail: Seq, cursor: Cursor, live: Live) {
         Cursor::BeyondTail => (tail + 1, None),
         Cursor::ForeignEpoch => (tail, Some(Epoch::generate())),
     };
-    let name = format!("{door:?}, {tail} events, {cursor:?}, {live:?}");
-    let opened = open(&node, door, &thread, at, epoch).await;
+    let name = format!("{api:?}, {tail} events, {cursor:?}, {live:?}");
+    let opened = open(&node, api, &thread, at, epoch).await;
     let refused = match cursor {
         Cursor::BeyondTail => Some(format!("ahead {tail}")),
         Cursor::ForeignEpoch => Some(format!("replaced {tail}")),
@@ -171,7 +171,7 @@ async fn cell(door: Door, tail: Seq, cursor: Cursor, live: Live) {
                 .append(&node.alice, &thread, &run_id("next"), None, numbered("y", 1))
                 .await
                 .expect("append");
-            if door == Door::ServiceBoundToTheRun {
+            if api == Api::ServiceBoundToTheRun {
                 want = vec![format!("{}-{}", tail + 1, tail + 2), "RunEnded".into(), "end".into()];
             } else {
                 want = vec![format!("{}-{}", tail + 1, tail + 3)];
@@ -194,11 +194,11 @@ async fn cell(door: Door, tail: Seq, cursor: Cursor, live: Live) {
 
 #[test]
 fn every_cell_of_the_matrix() {
-    for door in [Door::Service, Door::ServiceBoundToTheRun, Door::Subscription] {
+    for api in [Api::Service, Api::ServiceBoundToTheRun, Api::Subscription] {
         for tail in [0, 10] {
             for cursor in CURSORS {
                 for live in LIVES {
-                    run_seed(0, cell(door, tail, cursor, live));
+                    run_seed(0, cell(api, tail, cursor, live));
                 }
             }
         }
@@ -213,12 +213,12 @@ fn a_cursor_of_a_deleted_thread_is_refused_by_a_recreated_one() {
         let old = node.service.threads.get(&node.alice, &thread).await.expect("thread").epoch;
         node.service.threads.delete(&node.alice, &thread).await.expect("delete");
         assert_eq!(
-            open(&node, Door::Service, &thread, 0, Some(old)).await.err(),
+            open(&node, Api::Service, &thread, 0, Some(old)).await.err(),
             Some("the thread does not exist".into())
         );
         node.thread("t").await;
-        assert_eq!(open(&node, Door::Service, &thread, 0, Some(old)).await.err(), Some("replaced 0".into()));
-        assert_eq!(open(&node, Door::Subscription, &thread, 0, Some(old)).await.err(), Some("replaced 0".into()));
+        assert_eq!(open(&node, Api::Service, &thread, 0, Some(old)).await.err(), Some("replaced 0".into()));
+        assert_eq!(open(&node, Api::Subscription, &thread, 0, Some(old)).await.err(), Some("replaced 0".into()));
     });
 }
 
@@ -228,7 +228,7 @@ fn a_reader_bounded_to_a_run_without_events_ends_with_it() {
         let node = Node::start();
         let thread = node.thread("t").await;
         node.run(&thread, "r").await;
-        let mut reader = open(&node, Door::ServiceBoundToTheRun, &thread, 0, None).await.expect("open");
+        let mut reader = open(&node, Api::ServiceBoundToTheRun, &thread, 0, None).await.expect("open");
         assert_eq!(drain(&mut reader).await, ["caught up 0"]);
         node.pass(Duration::from_secs(25)).await;
         assert_eq!(drain(&mut reader).await, ["RunEnded", "end"]);
@@ -236,7 +236,7 @@ fn a_reader_bounded_to_a_run_without_events_ends_with_it() {
         node.run(&thread, "next").await;
         node.service.runs.append(&node.alice, &thread, &run_id("next"), None, numbered("y", 2)).await.expect("append");
         for cursor in 0..=2 {
-            let mut late = open(&node, Door::ServiceBoundToTheRun, &thread, cursor, None).await.expect("open");
+            let mut late = open(&node, Api::ServiceBoundToTheRun, &thread, cursor, None).await.expect("open");
             assert_eq!(drain(&mut late).await, ["RunEnded", "end"], "cursor {cursor}");
         }
     });

@@ -798,6 +798,8 @@ pub const MAX_REMOVED_ITEMS: usize = 1_000;
 /// Time for which a repetition of a request of the OpenAI API without an `Idempotency-Key` is recognized. Its clients wait 10
 /// minutes for a response, and repeat a request twice at once after that.
 pub const OPENAI_RETRY_LIFE: Duration = Duration::from_secs(45 * 60);
+/// Time for which the start of a response that is not stored is remembered: a repeated request does not run the agent again.
+pub const OPENAI_UNSTORED_LIFE: Duration = Duration::from_hours(24);
 /// Most bytes of the messages of a chat in a response of the AI SDK's API; older messages are left out.
 pub const MAX_CHAT_BYTES: usize = 16 * 1024 * 1024;
 /// Most tool calls of one UI message; later calls have no chunks.

@@ -10,7 +10,7 @@ use threadline_store::JobKind;
 use tokio::sync::watch;
 
 use crate::{
-    AgentDefinitions, Annotations, Attempts, Checkpoints, Conversations, DoorRecords, Events, Feed, Followers, Forks,
+    AgentDefinitions, Annotations, ApiRecords, Attempts, Checkpoints, Conversations, Events, Feed, Followers, Forks,
     ItemLists, KvEntries, Ports, Projections, Runs, Service, Threads, ToolClaims, Trash, Users, Validations,
     after_commit::{Listeners, LogCounters},
     cluster::bus::BusEnd,
@@ -321,7 +321,7 @@ impl Service {
         );
         let items = ItemLists { deps: deps_of_agent_data.clone() };
         let checkpoints = Checkpoints { deps: deps_of_agent_data.clone() };
-        let door_records = DoorRecords { deps: deps_of_agent_data.clone() };
+        let api_records = ApiRecords { deps: deps_of_agent_data.clone() };
         let kv = KvEntries { deps: deps_of_agent_data };
         let annotations = Annotations {
             deps: Arc::new(annotations::AnnotationDeps {
@@ -345,7 +345,7 @@ impl Service {
             items,
             checkpoints,
             kv,
-            door_records,
+            api_records,
             validations,
             tool_claims,
             projections,

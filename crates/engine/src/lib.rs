@@ -93,8 +93,8 @@ pub use crate::{
     },
     store_status::StoreState,
     usecases::{
+        agent_data::api_records::{ApiRecords, Placing, RecordName},
         agent_data::checkpoints::{CheckpointPage, Checkpoints, ListCheckpoints, WholeCheckpoint},
-        agent_data::door_records::{DoorRecords, Placing, RecordName},
         agent_data::entry_writes::{EntryChange, PutEntry, WriteEntry},
         agent_data::items::{ChangeList, EditList, ItemLists, ListPage},
         agent_data::kv::{FoundEntries, KvDone, KvEntries, KvOp, KvSearch, ListNamespaces},
@@ -186,7 +186,7 @@ pub struct Service {
     /// Reads and writes key-value entries.
     pub kv: KvEntries,
     /// Records that APIs of other protocols keep beside the logs.
-    pub door_records: DoorRecords,
+    pub api_records: ApiRecords,
     /// Validates what producers append.
     pub validations: Validations,
     /// Claims tool calls for clients.

@@ -41,6 +41,7 @@ use crate::{
 
 /// Path of this route: a repeated request has the same path and body.
 const PATH: &str = "/openai/v1/responses";
+const UNSTORED_GONE: &str = "an equal request has run the agent before, and its response was not stored (store: false)";
 /// Most plans for one request: the conversation may go on between a plan and the start of the run.
 const PLANS: usize = 2;
 
@@ -59,6 +60,7 @@ const PLANS: usize = 2;
     (status = 404, description = "Model, conversation or previous response not found", body = OpenAiError),
     (status = 409, description = "A response of the conversation is in progress, or an approval is missing or was given before",
         body = OpenAiError),
+    (status = 410, description = "The response to an earlier, equal request was deleted", body = OpenAiError),
     (status = 413, description = "Request body too large", body = OpenAiError),
     (status = 415, description = "Unsupported media type", body = OpenAiError),
     (status = 422, description = "Invalid messages, or conversation too large", body = OpenAiError),
@@ -118,6 +120,9 @@ async fn begin(
     let input = asked.agent_input(messages, resume);
     let (start, requester) = start(state, principal, asked, agent, (identity, input, answers, room)).await?;
     let id = ResponseId::new(&start.thread, &start.started.run.id);
+    if !asked.store {
+        identity.remember_unstored(state, principal, &id.thread).await?;
+    }
     let forget = (!asked.store).then(|| Forget::new(&state.service, principal, &id));
     let record = Record {
         model: Some(asked.model.clone()),
@@ -139,9 +144,13 @@ async fn start(
     (identity, input, answers, room): (&Identity, Value, bool, BudgetPermit),
 ) -> Result<(AgentStart, AguiClient), Problem> {
     let (mut input, mut room, mut tries) = (Some(input), Some(room), 0);
+    let begun = if asked.store { None } else { identity.unstored(state, principal).await? };
     loop {
         tries += 1;
-        let plan = Plan::of(state, principal, asked, identity, answers).await?;
+        let plan = match &begun {
+            Some(thread) => Plan::within(thread),
+            None => Plan::of(state, principal, asked, identity, answers).await?,
+        };
         // Another request may have continued the conversation after the plan: the next plan is a fork.
         let is_last = tries == PLANS || plan.fork.is_some() || !matches!(asked.target, Target::After(_));
         let value = if is_last { input.take() } else { input.clone() }.unwrap_or_default();
@@ -153,7 +162,9 @@ async fn start(
             true => Some(Unlisted::make(state, principal, &thread, agent).await?),
             false => None,
         };
-        let run = AgentRun { id: Some(identity.run.clone()), input: given, makes_thread, fork, ..AgentRun::default() };
+        let request = identity.request.clone().filter(|_| asked.store);
+        let id = Some(identity.run.clone());
+        let run = AgentRun { id, input: given, makes_thread, request, fork, ..AgentRun::default() };
         let asked_for = ask_agent(state, principal, &thread, agent.clone(), run, Some(Busy::Reject), !asked.background);
         match asked_for.await {
             Ok((RunAnswer::Started(start), requester)) => {
@@ -168,6 +179,9 @@ async fn start(
                 return Err(locked(Problem::new(ProblemType::RunActive, ""), &id));
             }
             Err(problem) if problem.kind == ProblemType::RunActive && !is_last => {}
+            Err(problem) if problem.kind == ProblemType::ThreadNotFound && begun.is_some() => {
+                return Err(Problem::new(ProblemType::ThreadDeleted, UNSTORED_GONE));
+            }
             Err(problem) => {
                 // The outcome of a failed store is unknown: a repeated request continues with the fork.
                 if is_fork && problem.kind != ProblemType::StoreUnavailable {
@@ -198,7 +212,7 @@ impl Unlisted {
             // An earlier attempt of the request has created the thread.
             return Ok(Self(None));
         }
-        state.service.threads.ensure(principal, thread, Some(&agent.id)).await?;
+        state.service.threads.ensure(principal, thread, Some(&agent.id), None).await?;
         let made = Self(Some((state.service.clone(), principal.clone(), thread.clone())));
         let edit = EditThread { archived: Some(true), ..EditThread::default() };
         state.service.threads.edit(principal, thread, edit).await?;

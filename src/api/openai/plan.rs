@@ -10,7 +10,7 @@ use threadline_http::{
 };
 
 use super::{
-    errors::locked,
+    errors::{invalid, locked},
     ids::{ResponseId, conversation_id, no_conversation},
     items::{ITEMS_RUN, refused, without},
     record::{self, Found, removed_of},
@@ -24,6 +24,8 @@ use crate::{
 
 /// Number of the newest runs that are read to find one that did more than change items.
 const CHANGES_SEEN: usize = 100;
+
+const UNSTORED_APPROVAL: &str = "store is false, and input has an mcp_approval_response: an approval is stored in its conversation, so leave store out";
 
 /// Place at which a response begins.
 #[derive(Debug)]
@@ -54,7 +56,7 @@ impl Plan {
         }
     }
 
-    fn within(thread: &ThreadId) -> Self {
+    pub fn within(thread: &ThreadId) -> Self {
         Self { thread: thread.clone(), fork: None, makes_thread: false, is_fork: false }
     }
 
@@ -91,6 +93,10 @@ impl Plan {
         if answers && !ends_there {
             let detail = "an approval can be given only after the newest response of its conversation: another request has gone on from there";
             return Err(Problem::new(ProblemType::InterruptSettled, detail));
+        }
+        // The interrupt would stay open in the conversation, and the same approval could be given again.
+        if answers && !asked.store {
+            return Err(invalid("store", UNSTORED_APPROVAL));
         }
         // A response that is not stored leaves the conversation as it is.
         if ends_there && asked.store {

@@ -16,7 +16,7 @@ use super::ids::{ResponseId, conversation_id, no_response};
 use crate::api::ApiState;
 
 /// Label of the records of this API.
-pub const DOOR: &str = "threadline.openai";
+pub const API: &str = "threadline.openai";
 
 /// Record of a response. A run of another API has no record, and is a response with the defaults.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -51,13 +51,13 @@ pub struct Found {
 }
 
 fn name(id: &ResponseId) -> RecordName<'_> {
-    RecordName { door: DOOR, kind: "response", id: id.run.as_str() }
+    RecordName { api: API, kind: "response", id: id.run.as_str() }
 }
 
 impl Record {
     /// Record of a response; the defaults if there is none.
     pub async fn read(state: &ApiState, principal: &Principal, id: &ResponseId) -> Result<Self, Problem> {
-        let found = state.service.door_records.read(principal, &id.thread, &[name(id)]).await?.pop().flatten();
+        let found = state.service.api_records.read(principal, &id.thread, &[name(id)]).await?.pop().flatten();
         Ok(found.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
     }
 
@@ -81,7 +81,7 @@ impl Record {
     ) -> Result<(), Problem> {
         // Serialization fails only for keys that are not strings.
         let text = serde_json::to_string(self).unwrap_or_default();
-        Ok(state.service.door_records.write(principal, &id.thread, name(id), text, placing).await?)
+        Ok(state.service.api_records.write(principal, &id.thread, name(id), text, placing).await?)
     }
 
     /// Members of the response that its run does not change.
@@ -121,7 +121,7 @@ pub async fn find(state: &ApiState, principal: &Principal, id: &str) -> Result<F
 
 /// Metadata of a conversation: a JSON object.
 pub async fn metadata_of(state: &ApiState, principal: &Principal, thread: &ThreadId) -> Result<Box<RawValue>, Problem> {
-    let found = state.service.door_records.read(principal, thread, &[METADATA]).await?.pop().flatten();
+    let found = state.service.api_records.read(principal, thread, &[METADATA]).await?.pop().flatten();
     let found = found.and_then(|text| RawValue::from_string(text).ok());
     Ok(found.unwrap_or_else(|| RawValue::from_string("{}".to_owned()).unwrap_or_default()))
 }
@@ -134,7 +134,7 @@ pub async fn set_metadata(
     metadata: &RawValue,
 ) -> Result<(), Problem> {
     let text = metadata.get().replace(['\r', '\n'], " ");
-    Ok(state.service.door_records.write(principal, thread, METADATA, text, Placing::Replace).await?)
+    Ok(state.service.api_records.write(principal, thread, METADATA, text, Placing::Replace).await?)
 }
 
 /// Notes that an item was removed from a conversation: forks at an older response leave it out as well.
@@ -144,8 +144,8 @@ pub async fn note_removed(
     thread: &ThreadId,
     item: &str,
 ) -> Result<(), Problem> {
-    let name = RecordName { door: DOOR, kind: REMOVED, id: item };
-    Ok(state.service.door_records.write(principal, thread, name, "true".to_owned(), Placing::Mark).await?)
+    let name = RecordName { api: API, kind: REMOVED, id: item };
+    Ok(state.service.api_records.write(principal, thread, name, "true".to_owned(), Placing::Mark).await?)
 }
 
 /// Items that were removed from a conversation.
@@ -154,10 +154,10 @@ pub async fn removed_of(
     principal: &Principal,
     thread: &ThreadId,
 ) -> Result<HashSet<String>, Problem> {
-    let ids = state.service.door_records.ids(principal, thread, (DOOR, REMOVED), MAX_REMOVED_ITEMS).await?;
+    let ids = state.service.api_records.ids(principal, thread, (API, REMOVED), MAX_REMOVED_ITEMS).await?;
     Ok(ids.into_iter().collect())
 }
 
 /// Kind of the records of removed items.
 const REMOVED: &str = "removed";
-const METADATA: RecordName<'static> = RecordName { door: DOOR, kind: "conversation", id: "metadata" };
+const METADATA: RecordName<'static> = RecordName { api: API, kind: "conversation", id: "metadata" };

@@ -6,11 +6,14 @@
 use axum::http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use threadline_core::{Principal, RunId, ThreadId, hex, limits::OPENAI_RETRY_LIFE};
+use threadline_core::{
+    Principal, RunId, ThreadId, hex,
+    limits::{OPENAI_RETRY_LIFE, OPENAI_UNSTORED_LIFE},
+};
 use threadline_engine::RecordName;
 use threadline_http::{idempotency::IdempotencyKey, problem::Problem};
 
-use super::record::DOOR;
+use super::record::API;
 use crate::api::ApiState;
 
 /// Header with the number of earlier attempts, which OpenAI's clients send with every request.
@@ -22,11 +25,14 @@ pub struct Identity {
     pub run: RunId,
     /// Thread of a new conversation.
     pub thread: ThreadId,
+    /// Text that names the request and its repetitions; `None` if no repetition can be recognized.
+    #[serde(skip)]
+    pub request: Option<String>,
 }
 
 impl Identity {
     fn generate() -> Self {
-        Self { run: RunId::generate(), thread: ThreadId::generate() }
+        Self { run: RunId::generate(), thread: ThreadId::generate(), request: None }
     }
 
     /// Ids of a request to this path with this body.
@@ -38,22 +44,50 @@ impl Identity {
         (path, body): (&str, &[u8]),
     ) -> Result<Self, Problem> {
         if let (Some(run), Some(thread)) = (key.run(principal), key.thread(principal, None)) {
-            return Ok(Self { run, thread });
+            return Ok(Self { run, thread, request: key.0.clone() });
         }
         let Some(count) = headers.get(RETRIES).and_then(|count| count.to_str().ok()?.parse::<u32>().ok()) else {
             return Ok(Self::generate());
         };
         let digest = hex(&Sha256::new().chain_update(path).chain_update([0]).chain_update(body).finalize());
-        let (records, name) = (&state.service.door_records, RecordName { door: DOOR, kind: "retry", id: &digest });
+        let (records, name) = (&state.service.api_records, RecordName { api: API, kind: "retry", id: &digest });
         if count > 0
             && let Some(noted) = records.remembered(principal, name).await?
-            && let Ok(noted) = serde_json::from_str(&noted)
+            && let Ok(noted) = serde_json::from_str::<Self>(&noted)
         {
-            return Ok(noted);
+            return Ok(Self { request: Some(digest), ..noted });
         }
         let identity = Self::generate();
         let text = serde_json::to_string(&identity).unwrap_or_default();
         records.remember(principal, name, text, OPENAI_RETRY_LIFE).await?;
-        Ok(identity)
+        Ok(Self { request: Some(digest), ..identity })
+    }
+
+    /// Thread in which the response to this request has begun, if the response is not stored: its thread may be deleted by now.
+    pub async fn unstored(&self, state: &ApiState, principal: &Principal) -> Result<Option<ThreadId>, Problem> {
+        if self.request.is_none() {
+            return Ok(None);
+        }
+        let found = state.service.api_records.remembered(principal, self.unstored_name()).await?;
+        Ok(found.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    /// Remembers the thread in which a response that is not stored has begun: no repetition runs the agent again.
+    pub async fn remember_unstored(
+        &self,
+        state: &ApiState,
+        principal: &Principal,
+        thread: &ThreadId,
+    ) -> Result<(), Problem> {
+        if self.request.is_none() {
+            return Ok(());
+        }
+        let text = serde_json::to_string(thread).unwrap_or_default();
+        let records = &state.service.api_records;
+        Ok(records.remember(principal, self.unstored_name(), text, OPENAI_UNSTORED_LIFE).await?)
+    }
+
+    fn unstored_name(&self) -> RecordName<'_> {
+        RecordName { api: API, kind: "unstored", id: self.run.as_str() }
     }
 }

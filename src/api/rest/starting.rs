@@ -146,7 +146,7 @@ pub(super) async fn hand_over(
     let is_named = named.is_some();
     let id = named.unwrap_or_else(RunId::generate);
     let (agent, _) = state.agents.get(principal, &agent).await?;
-    let run = AgentRun { id: Some(id.clone()), epoch, input, makes_thread: false, fork, claims };
+    let run = AgentRun { id: Some(id.clone()), epoch, input, fork, claims, ..AgentRun::default() };
     let waits = form == StreamFormat::Sse;
     if waits {
         state.service.events.may_follow(principal)?;

@@ -216,7 +216,7 @@ describe("a chat", { concurrency: true }, () => {
     const intruder = (await world.open()).chat(chat.threadId);
     await intruder.connect();
     await intruder.say("say mine 5 1");
-    if (process.env.DOOR === "direct") {
+    if (process.env.VIA === "direct") {
       quiet(intruder);
       await whole(world, intruder, [["user", "say mine 5 1"], ["assistant", words("mine", 5)]]);
     } else {

@@ -1,5 +1,5 @@
-// CopilotKit's components for React in a real browser, in front of Threadline: through the Node runtime (DOOR=runtime), or
-// directly (DOOR=direct).
+// CopilotKit's components for React in a real browser, in front of Threadline: through the Node runtime (VIA=runtime), or
+// directly (VIA=direct).
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";

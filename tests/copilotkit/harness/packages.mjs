@@ -3,7 +3,7 @@
 export const version = process.env.COPILOTKIT ?? "newest";
 
 /** Threadline is the runtime itself, and calls the agent as an AG-UI endpoint, without a Node runtime in the path. */
-export const direct = process.env.DOOR === "direct";
+export const direct = process.env.VIA === "direct";
 
 /** Imports a package of that folder, as an application that installed it would. */
 export const { default: load } = await import(`../packages/${version}/import.mjs`);

@@ -11,16 +11,16 @@ use crate::harness::{
 };
 
 everywhere! {
-    async fn a_second_run_is_refused_through_both_doors(server) {
+    async fn a_second_run_is_refused_through_both_apis(server) {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent(&dev).await;
         let started = dev.post("/v1/threads/t/runs", ask("r1", json!([user("u1", "hi")]))).await.ok(201);
         let mut call = agent.call().await;
         let native = dev.post("/v1/threads/t/runs", ask("r2", json!([user("u2", "no")]))).await;
-        let door = send(agui(&dev, "r2", json!([user("u2", "no")]))).await;
+        let of_agui = send(agui(&dev, "r2", json!([user("u2", "no")]))).await;
         let bare = dev.post("/v1/threads/t/runs", json!({ "runId": "r2" })).await;
-        for refused in [native, door, bare] {
+        for refused in [native, of_agui, bare] {
             let problem = refused.problem(409, "run-active");
             let run = &problem["run"];
             assert_eq!((&run["runId"], &run["agentId"], &problem["cursor"]), (&json!("r1"), &json!("a"), &json!(0)));
@@ -69,8 +69,8 @@ everywhere! {
 everywhere! {
     async fn a_run_does_not_feed_itself(server) {
         let dev = server.client();
-        let door = format!("http://{}/agui/loop", server.addr);
-        dev.put("/v1/agents/loop", json!({ "url": door })).await.ok(200);
+        let url = format!("http://{}/agui/loop", server.addr);
+        dev.put("/v1/agents/loop", json!({ "url": url })).await.ok(200);
         let body = json!({ "threadId": "t", "runId": "r", "state": { "a": 1 }, "messages": [user("u", "hi")] });
         let text = soon(send(dev.request(Method::POST, "/agui/loop").json(&body))).await.text().to_owned();
         assert!(text.contains("agent-unreachable"), "{text}");

@@ -7,7 +7,7 @@ use threadline_http::egress::Network;
 use super::{agent, ended, events_of, finished, messages, said, user};
 use crate::harness::{Client, agent::FakeAgent, everywhere, http::send};
 
-/// A run through the door of AG-UI: what its agent is given, after which it says `says`.
+/// A run through AG-UI's API: what its agent is given, after which it says `says`.
 async fn given(client: &Client, agent: &FakeAgent, run: &str, sent: Value, says: &[Value]) -> Value {
     let body = json!({ "threadId": "t", "runId": run, "messages": sent });
     let asked = tokio::spawn(send(client.request(Method::POST, "/agui/a").json(&body)));

@@ -92,7 +92,7 @@ everywhere! {
         assert_eq!(messages(&dev).await["interrupts"], waiting("r1", &[ "i1", "i2"])["outcome"]["interrupts"]);
         assert_eq!(events_of(&dev, "r1").await.last(), Some(&waiting("r1", &["i1", "i2"])));
 
-        // A run must answer all of them, through whichever door it comes.
+        // A run must answer all of them, through whichever API it comes.
         let news = json!([user("u2", "never mind")]);
         let mut partly = json!({ "threadId": "t", "runId": "r2", "messages": news });
         for (resume, left) in [(json!([]), vec!["i1", "i2"]), (json!([no("i1"), yes("i3")]), vec!["i2"])] {
@@ -238,7 +238,7 @@ everywhere! {
         server.intercept().start_gate.hold();
         let late = tokio::spawn(send(answer(&dev, "late", json!([yes("i")]))));
         server.intercept().start_gate.reached().await;
-        // … while the other's answer is dealt with. (By the store itself: the door would stand at the gate.)
+        // … while the other's answer is dealt with. (By the store itself: an API would refuse it.)
         let store = &server.intercept().inner;
         let (project, thread) = (ProjectId::new("default").expect("an id"), ThreadId::new("t").expect("an id"));
         let key = store.thread_named(&project, &thread).await.expect("a store").thread().expect("a thread").key;

@@ -10,21 +10,21 @@ use crate::harness::{
     Options, Server, eventually, everywhere, http::open, intercept::Failing, raw::Raw, soon, sse::Events,
 };
 
-const DOORS: [&str; 2] = ["/v1/threads/t/runs", "/agui/a"];
+const APIS: [&str; 2] = ["/v1/threads/t/runs", "/agui/a"];
 
 /// A request by which a run is asked for and waited for, on a connection of its own.
-async fn waiting(server: &Server, door: &str, run: &str) -> Raw {
-    asking(server, door, run, "text/event-stream").await
+async fn waiting(server: &Server, api: &str, run: &str) -> Raw {
+    asking(server, api, run, "text/event-stream").await
 }
 
-async fn asking(server: &Server, door: &str, run: &str, accept: &str) -> Raw {
-    let body = match door {
+async fn asking(server: &Server, api: &str, run: &str, accept: &str) -> Raw {
+    let body = match api {
         "/agui/a" => json!({ "threadId": "t", "runId": run, "messages": [user(&format!("u-{run}"), "hi")] }),
         _ => ask(run, json!([user(&format!("u-{run}"), "hi")])),
     };
     let body = body.to_string();
     let mut raw = Raw::connect(server.addr).await;
-    let head = format!("POST {door} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n");
+    let head = format!("POST {api} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n");
     raw.write(format!("{head}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len())).await;
     raw
 }
@@ -50,16 +50,16 @@ everywhere! {
         dev.thread("t").await;
         let agent = agent(&dev).await;
         // JSON: the answer was all that was waited for.
-        let mut client = asking(server, DOORS[0], "r0", "application/json").await;
+        let mut client = asking(server, APIS[0], "r0", "application/json").await;
         let mut call = agent.call().await;
         until(&mut client, "\"cursor\":0").await;
         drop(client);
         call.say(&said("a0", "still here")).await;
         call.finish(&[finished("r0")]).await;
         assert_eq!(ended(&dev, "r0").await["status"], "finished");
-        for (number, door) in DOORS.iter().enumerate() {
+        for (number, api) in APIS.iter().enumerate() {
             let run = format!("r{}", number + 1);
-            let mut client = waiting(server, door, &run).await;
+            let mut client = waiting(server, api, &run).await;
             let mut call = agent.call().await;
             call.say(&said(&format!("a-{run}"), "one")).await;
             until(&mut client, "TEXT_MESSAGE_END").await;
@@ -78,9 +78,9 @@ everywhere! {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent_that(&dev, json!({ "onDisconnect": "stop" })).await;
-        for (number, door) in DOORS.iter().enumerate() {
+        for (number, api) in APIS.iter().enumerate() {
             let run = format!("r{number}");
-            let mut client = waiting(server, door, &run).await;
+            let mut client = waiting(server, api, &run).await;
             let mut call = agent.call().await;
             call.say(&said(&format!("a-{run}"), "one")[..2]).await;
             until(&mut client, "TEXT_MESSAGE_CONTENT").await;
@@ -98,9 +98,9 @@ everywhere! {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent_that(&dev, json!({ "onDisconnect": "stop" })).await;
-        for (number, door) in DOORS.iter().enumerate() {
+        for (number, api) in APIS.iter().enumerate() {
             let run = format!("r{number}");
-            let client = waiting(server, door, &run).await;
+            let client = waiting(server, api, &run).await;
             let mut call = agent.call().await;
             drop(client);
             call.hung_up().await;
@@ -119,10 +119,10 @@ everywhere! {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent_that(&dev, json!({ "onDisconnect": "stop" })).await;
-        for (number, door) in DOORS.iter().enumerate() {
+        for (number, api) in APIS.iter().enumerate() {
             let run = format!("r{number}");
             server.intercept().start_gate.hold();
-            let client = waiting(server, door, &run).await;
+            let client = waiting(server, api, &run).await;
             server.intercept().start_gate.reached().await;
             leave(client).await;
             server.intercept().start_gate.open();
@@ -142,7 +142,7 @@ everywhere! {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent_that(&dev, json!({ "onDisconnect": "stop" })).await;
-        let client = waiting(server, DOORS[1], "r").await;
+        let client = waiting(server, APIS[1], "r").await;
         let mut call = agent.call().await;
         server.intercept().fail(&[Failing::Before]);
         drop(client);
@@ -159,7 +159,7 @@ everywhere! {
         dev.thread("t").await;
         let agent = agent_that(&dev, json!({ "onDisconnect": "stop" })).await;
         server.intercept().start_gate.hold();
-        let client = asking(server, DOORS[0], "r", "application/json").await;
+        let client = asking(server, APIS[0], "r", "application/json").await;
         server.intercept().start_gate.reached().await;
         leave(client).await;
         server.intercept().start_gate.open();
@@ -176,13 +176,13 @@ everywhere! {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent_that(&dev, json!({ "onDisconnect": "stop" })).await;
-        let mut first = waiting(server, DOORS[1], "r").await;
+        let mut first = waiting(server, APIS[1], "r").await;
         let mut call = agent.call().await;
         call.say(&said("a", "one")).await;
         until(&mut first, "TEXT_MESSAGE_END").await;
         let mut listeners = Vec::new();
-        for door in DOORS {
-            let mut listener = waiting(server, door, "r").await;
+        for api in APIS {
+            let mut listener = waiting(server, api, "r").await;
             until(&mut listener, "TEXT_MESSAGE_END").await;
             listeners.push(listener);
         }

@@ -22,6 +22,7 @@ mod langgraph;
 mod leaving;
 mod open_responses;
 mod openai_conversations;
+mod openai_repeated;
 mod pace;
 mod preferring;
 mod projections;
@@ -70,7 +71,7 @@ fn start(client: &Client, body: Value) -> RequestBuilder {
     client.request(Method::POST, "/v1/threads/t/runs").json(&body)
 }
 
-/// The same through the door of AG-UI.
+/// The same through AG-UI's API.
 fn agui(client: &Client, run: &str, messages: Value) -> RequestBuilder {
     client.request(Method::POST, "/agui/a").json(&json!({ "threadId": "t", "runId": run, "messages": messages }))
 }

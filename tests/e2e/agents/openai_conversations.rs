@@ -140,7 +140,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn what_the_door_keeps_goes_with_its_thread_and_its_user(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
+    async fn what_the_api_keeps_goes_with_its_thread_and_its_user(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
         let ann = server.user("ann");
         let agent = agent(&server.project()).await;
         let kept = async || {

@@ -12,11 +12,11 @@ everywhere! {
         dev.thread("t").await;
         let agent = agent(&dev).await;
         let question = json!({ "id": "i1", "reason": "confirm", "message": "Delete it?" });
-        for door in [0, 1] {
-            let (asks, answers) = (format!("asks{door}"), format!("answers{door}"));
-            dev.post("/v1/threads/t/runs", ask(&asks, json!([user(&format!("u{door}"), "delete it")]))).await.ok(201);
+        for api in [0, 1] {
+            let (asks, answers) = (format!("asks{api}"), format!("answers{api}"));
+            dev.post("/v1/threads/t/runs", ask(&asks, json!([user(&format!("u{api}"), "delete it")]))).await.ok(201);
             let mut call = agent.call().await;
-            call.say(&said(&format!("m{door}"), "Shall I?")).await;
+            call.say(&said(&format!("m{api}"), "Shall I?")).await;
             let outcome = json!({ "type": "interrupt", "interrupts": [question] });
             let last = json!({ "type": "RUN_FINISHED", "threadId": "t", "runId": asks, "outcome": outcome });
             call.finish(&[last]).await;
@@ -25,7 +25,7 @@ everywhere! {
             let page = messages(&dev).await;
             assert_eq!(page["interrupts"], json!([question]));
             let resume = json!([{ "interruptId": "i1", "status": "resolved", "payload": { "yes": true } }]);
-            if door == 0 {
+            if api == 0 {
                 let body = json!({ "runId": answers, "agentId": "a", "input": { "resume": resume } });
                 dev.post("/v1/threads/t/runs", body).await.ok(201);
             } else {
@@ -37,11 +37,11 @@ everywhere! {
             assert_eq!((&input["messages"], &input["resume"]), (&page["messages"], &resume));
             // It waits until the run that answers it has ended well.
             assert_eq!(messages(&dev).await["interrupts"], json!([question]));
-            call.finish(&whole(&answers, &format!("n{door}"), "Done.")).await;
+            call.finish(&whole(&answers, &format!("n{api}"), "Done.")).await;
             ended(&dev, &answers).await;
             let after = messages(&dev).await;
             let count = after["messages"].as_array().map(Vec::len);
-            assert_eq!((&after["interrupts"], count), (&json!([]), Some(3 + 3 * door)));
+            assert_eq!((&after["interrupts"], count), (&json!([]), Some(3 + 3 * api)));
             assert_eq!(events_of(&dev, &answers).await[0]["input"]["resume"], resume);
         }
     }

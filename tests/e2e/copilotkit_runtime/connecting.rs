@@ -18,7 +18,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn runs_of_every_door_come_back_as_one_history(server) {
+    async fn runs_of_every_api_come_back_as_one_history(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         let mut events = vec![

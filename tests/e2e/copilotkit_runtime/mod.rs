@@ -1,4 +1,4 @@
-//! The door of CopilotKit's browser packages, frame by frame; what the packages themselves make of it is in
+//! The API of CopilotKit's browser packages, frame by frame; what the packages themselves make of it is in
 //! `tests/copilotkit`.
 
 mod connecting;

@@ -48,12 +48,12 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
     ann.post("/v1/threads", json!({ "threadId": "t", "name": "private" })).await.ok(201);
     ann.run("t", "r").await;
     ann.append("t", "r", 1, json!([{ "type": "SECRET" }])).await.ok(200);
-    // What she asked for herself must not open the door for another.
+    // What she asked for herself must not let another in.
     let operator = server.project();
     operator.post("/v1/keys", json!({ "keyId": "private-key" })).await.ok(201);
     operator.put("/v1/agents/private-agent", json!({ "url": "https://agents.example/private-url" })).await.ok(200);
     let elsewhere = outsider == Outsider::OtherProject;
-    // A token meets only the ids of its own user: see `a_door_that_creates_answers_a_foreign_id_like_an_absent_one`.
+    // A token meets only the ids of its own user: see `an_api_that_creates_answers_a_foreign_id_like_an_absent_one`.
     let claims = outsider != Outsider::Token;
     let mut before = None;
     // The feed is written after the answer.
@@ -446,7 +446,7 @@ fn whole_deltas(text: &str) -> String {
 }
 
 everywhere! {
-    async fn a_door_that_creates_answers_a_foreign_id_like_an_absent_one(server: |options| options.with_key("secret")) {
+    async fn an_api_that_creates_answers_a_foreign_id_like_an_absent_one(server: |options| options.with_key("secret")) {
         let (ann, eve) = (token(server, "ann").await, token(server, "eve").await);
         // Ids of one length, of Ann's threads and of none: one that she chose, and one that her backend has claimed.
         let claimed = server.user("ann");
@@ -475,11 +475,11 @@ everywhere! {
             assert_eq!(eve.delete(&format!("/v1/threads/{id}")).await.status, 204);
             (answer.status, headers.join("\n").replace(id, "ID"), whole_deltas(&lasting(&answer.text().replace(id, "ID"))))
         };
-        for door in 0..creations("absent").len() {
-            let absent = made("absent", creations("absent").swap_remove(door)).await;
+        for creation in 0..creations("absent").len() {
+            let absent = made("absent", creations("absent").swap_remove(creation)).await;
             for id in ["chosen", "backed"] {
-                let foreign = made(id, creations(id).swap_remove(door)).await;
-                assert_eq!(foreign, absent, "{:?}", creations(id)[door]);
+                let foreign = made(id, creations(id).swap_remove(creation)).await;
+                assert_eq!(foreign, absent, "{:?}", creations(id)[creation]);
             }
         }
         assert_eq!((shown("chosen").await, shown("backed").await), before);

@@ -1,4 +1,4 @@
-//! A person's name is never overwritten, whenever it comes, and through whatever door.
+//! A person's name is never overwritten, whenever it comes, and through whatever API.
 
 use super::*;
 use crate::harness::everywhere;

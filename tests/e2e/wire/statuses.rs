@@ -934,7 +934,7 @@ async fn openai(ann: &Client, seen: &mut Seen) {
     note("POST", conversations, made().await);
 }
 
-/// The door of CopilotKit's browser packages. Thread `w` has an active run, `v` none.
+/// The API of CopilotKit's browser packages. Thread `w` has an active run, `v` none.
 async fn copilotkit(ann: &Client, seen: &mut Seen) {
     let mut note = |method, route: &str, answer: Answer| seen.insert((method, route.to_owned(), answer.status));
     let call = |method: &str, agent: &str, body: &Value| json!({ "method": method, "params": { "agentId": agent }, "body": body });

@@ -37,7 +37,8 @@ pub struct CreateThread {
     pub name: Option<String>,
     /// JSON object, bounded by [`MAX_METADATA_BYTES`](threadline_core::limits::MAX_METADATA_BYTES); empty if absent.
     pub metadata: Option<Map<String, Value>>,
-    /// Idempotency key from which the id is derived; `None` for any other id.
+    /// Idempotency key from which the id is derived, or another text that names the request; `None` for any other id. A thread that
+    /// was created with it and deleted is not created again for 24 hours at least.
     pub request: Option<String>,
 }
 
@@ -149,12 +150,13 @@ impl Threads {
     }
 
     /// Returns the thread of this id, and creates it if absent: for APIs whose clients choose ids and never create
-    /// threads.
+    /// threads. `request` is the mark of the request from which the id derives, if it does: see [`CreateThread::request`].
     pub async fn ensure(
         &self,
         principal: &Principal,
         id: &ThreadId,
         agent: Option<&AgentId>,
+        request: Option<&str>,
     ) -> Result<Thread, CreateThreadError> {
         match self.get(principal, id).await {
             Err(LookupError::ThreadNotFound) => {}
@@ -162,7 +164,8 @@ impl Threads {
             Err(LookupError::ThreadAmbiguous) => return Err(CreateThreadError::ThreadAmbiguous),
             Err(LookupError::Store(error)) => return Err(error.into()),
         }
-        let create = CreateThread { id: Some(id.clone()), agent: agent.cloned(), ..CreateThread::default() };
+        let (id_named, agent, request) = (Some(id.clone()), agent.cloned(), request.map(str::to_owned));
+        let create = CreateThread { id: id_named, agent, request, ..CreateThread::default() };
         match self.create(principal, create).await {
             Ok(made) => Ok(made.thread),
             // A concurrent request created the thread, or another user's thread has claimed the id.

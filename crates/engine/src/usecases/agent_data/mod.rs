@@ -14,8 +14,8 @@ use crate::{
     metrics::Metrics,
 };
 
+pub mod api_records;
 pub mod checkpoints;
-pub mod door_records;
 pub mod entry_writes;
 pub mod items;
 pub mod kv;

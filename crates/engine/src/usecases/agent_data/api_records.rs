@@ -17,7 +17,7 @@ use crate::{AgentDataError, metrics::AgentTable, records::ThreadRef};
 
 /// Use cases of the records that APIs keep.
 #[derive(Clone)]
-pub struct DoorRecords {
+pub struct ApiRecords {
     pub(crate) deps: Arc<AgentDataDeps>,
 }
 
@@ -36,7 +36,7 @@ pub enum Placing {
 #[derive(Debug, Clone, Copy)]
 pub struct RecordName<'a> {
     /// Label of the API: reserved, see [`KvNamespace::is_reserved`].
-    pub door: &'static str,
+    pub api: &'static str,
     /// Kind of the record.
     pub kind: &'static str,
     /// Id of the subject: of a run, or a digest.
@@ -46,12 +46,12 @@ pub struct RecordName<'a> {
 impl RecordName<'_> {
     /// Place of the record; `None` for an id that no entry can have as its key.
     fn place(self, thread: Option<&ThreadId>) -> Option<KvPlace> {
-        let labels: Vec<&str> = [self.door, self.kind].into_iter().chain(thread.map(ThreadId::as_str)).collect();
+        let labels: Vec<&str> = [self.api, self.kind].into_iter().chain(thread.map(ThreadId::as_str)).collect();
         Some(KvPlace { ns: KvNamespace::new(&labels).ok()?, key: KvKey::new(self.id).ok()? })
     }
 }
 
-impl DoorRecords {
+impl ApiRecords {
     /// Records of a thread, in the order of their names.
     pub async fn read(
         &self,
@@ -68,11 +68,11 @@ impl DoorRecords {
         &self,
         principal: &Principal,
         thread: &ThreadId,
-        (door, kind): (&'static str, &'static str),
+        (api, kind): (&'static str, &'static str),
         most: usize,
     ) -> Result<Vec<String>, AgentDataError> {
         let thread = self.deps.directory.find(principal, thread).await?;
-        let Ok(prefix) = KvNamespace::new(&[door, kind, thread.id.as_str()]) else { return Ok(Vec::new()) };
+        let Ok(prefix) = KvNamespace::new(&[api, kind, thread.id.as_str()]) else { return Ok(Vec::new()) };
         let owner = owner_of(&thread);
         let range = KvRange { owner: &owner, prefix: &prefix, limit: most };
         let entries = self.deps.store.kv_page(range, None, AGENT_DATA_ANSWER_BYTES).await?;

@@ -1,4 +1,4 @@
-// Behavior that only a client without a runtime needs of Threadline (DOOR=direct): interrupts, suggestions, and events that no
+// Behavior that only a client without a runtime needs of Threadline (VIA=direct): interrupts, suggestions, and events that no
 // AG-UI agent would send. Chats and lists are in the other cases.
 
 import assert from "node:assert/strict";
