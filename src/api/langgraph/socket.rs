@@ -17,7 +17,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{error::Category, json, value::RawValue};
 use threadline_core::{
-    Principal, ThreadId, json,
+    Principal, Scope, Scopes, ThreadId, json,
     limits::{MAX_BATCH_BYTES, PAGE_BYTES},
     projection::langgraph::{Channels, Frame},
 };
@@ -53,7 +53,7 @@ const PROTOCOL: &str = "threadline.langgraph";
 /// Frames that a client may send, each with the permission that it requires.
 pub const CLIENT_FRAMES: ClientFrames = ClientFrames(&[
     (START, Access::CONVERSE),
-    (RESPOND, Access::CONVERSE),
+    (RESPOND, Access::All(Scopes::of(&[Scope::Read, Scope::Chat, Scope::Approve]))),
     (SUBSCRIBE, Access::READ),
     (UNSUBSCRIBE, Access::READ),
 ]);
