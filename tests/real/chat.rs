@@ -3,7 +3,7 @@
 use crate::process::{Process, agent, node, python_of, threadline};
 
 /// At least this many cases must have passed: a runner that finds no case succeeds, too.
-fn passes(mut cases: Process, least: u32) {
+pub fn passes(mut cases: Process, least: u32) {
     let status = cases.wait();
     assert!(status.success(), "{status}");
     let passed = cases.said().lines().find_map(|line| line.strip_prefix("# pass ")?.parse::<u32>().ok());

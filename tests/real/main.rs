@@ -6,6 +6,7 @@
 mod chat;
 mod follow;
 mod killed;
+mod oracle;
 mod process;
 mod pushed;
 mod skillkit;

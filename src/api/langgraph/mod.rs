@@ -42,7 +42,7 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
         .route(Access::READ, routes!(states::history))
         .route(Access::CONVERSE, routes!(commands::command))
         .route(Access::READ, routes!(events::follow))
-        .delegate(Access::TicketOrKey(Access::CHATS), routes!(socket::open))
+        .delegate(Access::TicketOrKey(Access::CHATS), routes!(socket::connect))
         .frames(socket::PATH, socket::CLIENT_FRAMES)
         .route(Access::READ, routes!(runs::list))
         .route(Access::CONVERSE, routes!(runs::create))

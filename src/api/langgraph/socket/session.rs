@@ -1,16 +1,10 @@
-//! The event stream of a thread and its commands over one socket.
-//!
-//! A command becomes an inner request to the route of commands. The subscriptions of a socket share one stream: clients hand each event
-//! to all subscriptions that match it, so events must come in the order of their numbers, and not once for each subscription.
+//! One socket: carries out the client's frames, and hands over the events of its subscriptions.
 
 use std::collections::BTreeMap;
 
 use axum::{
-    Extension,
     body::{Body, to_bytes},
-    extract::State,
     http::{HeaderValue, Method, Request as HttpRequest, StatusCode, header},
-    response::Response,
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -18,37 +12,27 @@ use serde::Deserialize;
 use serde_json::{error::Category, json, value::RawValue};
 use threadline_core::{
     Principal, Scope, Scopes, ThreadId, json,
-    limits::{MAX_BATCH_BYTES, PAGE_BYTES},
+    limits::PAGE_BYTES,
     projection::langgraph::{Channels, Frame},
 };
-use threadline_engine::{ServiceError, StoreError};
+use threadline_engine::StoreError;
 use threadline_http::{
-    extract::{Caller, InThread, parse_json},
-    problem::{Problem, ProblemDocument},
+    extract::parse_json,
+    problem::Problem,
     routes::{Access, ClientFrames, InnerRoutes},
-    ws::{
-        Terms, Upgrade,
-        close::CloseCode,
-        driver::{self, SocketEnv},
-        protocol::{Binary, CloseFrames, Closing, HandOver, Outbox, Protocol, Reading},
-    },
+    ws::{close::CloseCode, protocol::Outbox},
 };
 use tokio::time::Instant;
-use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use super::{
-    events::FollowBody,
-    pump::Pump,
-    refusals::{code_of, code_of_status, refusal},
-    start::thread_of,
+use crate::api::{
+    ApiState,
+    langgraph::{
+        events::FollowBody,
+        pump::Pump,
+        refusals::{code_of, code_of_status, refusal},
+        start::thread_of,
+    },
 };
-use crate::api::ApiState;
-
-/// Path of the socket.
-pub const PATH: &str = "/langgraph/threads/{threadId}/stream/events";
-
-/// Subprotocol that the server selects if the client requests it, next to the one that holds a key.
-const PROTOCOL: &str = "threadline.langgraph";
 
 /// Frames that a client may send, each with the permission that it requires.
 pub const CLIENT_FRAMES: ClientFrames = ClientFrames(&[
@@ -61,49 +45,6 @@ const START: &str = "run.start";
 const RESPOND: &str = "input.respond";
 const SUBSCRIBE: &str = "subscription.subscribe";
 const UNSUBSCRIBE: &str = "subscription.unsubscribe";
-
-/// Opens a socket (RFC 6455) for the commands and the events of a thread, which need not exist yet.
-///
-/// Browsers cannot set headers: they may add a subprotocol `bearer.<API key>`, or send a ticket.
-#[utoipa::path(get, path = "/langgraph/threads/{threadId}/stream/events", tag = "langgraph",
-    params(("threadId" = String, Path),
-        ("ticket" = Option<String>, Query, description = "Ticket from POST /v1/socket-tickets, in place of a key")), responses(
-    (status = 101, description = "Switching protocols"),
-    (status = 400, description = "Not a WebSocket handshake", body = ProblemDocument),
-    (status = 401, description = "Authentication required", body = ProblemDocument),
-    (status = 503, description = "Server shutting down", body = ProblemDocument)))]
-pub async fn open(
-    State(state): State<ApiState>,
-    Caller(principal): Caller,
-    Extension(routes): Extension<InnerRoutes>,
-    InThread(thread): InThread,
-    upgrade: Upgrade,
-) -> Result<Response, Problem> {
-    if state.http.draining.is_cancelled() {
-        return Err(ServiceError::Draining.into());
-    }
-    let place = state.http.quota.open(&principal)?;
-    let alive = state.http.connections.token();
-    let terms = Terms::new(&state.http, &principal, PROTOCOL, MAX_BATCH_BYTES);
-    let env = SocketEnv::new(&state.http, &principal);
-    let session = Box::new(Session {
-        state,
-        principal,
-        routes,
-        thread,
-        subscriptions: BTreeMap::new(),
-        named: 0,
-        pump: None,
-        begins: false,
-        command: None,
-        out: Outbox::default(),
-        paused: None,
-    });
-    Ok(upgrade.open(terms, async move |socket| {
-        let _held = (alive, place);
-        driver::drive(socket, session, env).await;
-    }))
-}
 
 /// Frame of a client.
 #[derive(Debug, Deserialize)]
@@ -123,7 +64,7 @@ struct Unsubscribe {
 }
 
 /// Session of a socket.
-struct Session {
+pub(super) struct Session {
     state: ApiState,
     principal: Principal,
     routes: InnerRoutes,
@@ -133,19 +74,35 @@ struct Session {
     /// Number of subscriptions that have been named.
     named: u64,
     /// Stream of all subscriptions. `None` without any, and while the thread does not exist.
-    pump: Option<Pump>,
+    pub(super) pump: Option<Pump>,
     /// True if the thread may have come to exist: the stream is to begin.
-    begins: bool,
+    pub(super) begins: bool,
     /// The command that is being answered; the client is not read meanwhile, so that commands keep their order.
-    command: Option<BoxFuture<'static, String>>,
-    out: Outbox,
+    pub(super) command: Option<BoxFuture<'static, String>>,
+    pub(super) out: Outbox,
     /// End of the pause in reading from the client, because it has sent more than its limit.
-    paused: Option<Instant>,
+    pub(super) paused: Option<Instant>,
 }
 
 impl Session {
+    pub(super) fn new(state: ApiState, principal: Principal, routes: InnerRoutes, thread: ThreadId) -> Self {
+        Self {
+            state,
+            principal,
+            routes,
+            thread,
+            subscriptions: BTreeMap::new(),
+            named: 0,
+            pump: None,
+            begins: false,
+            command: None,
+            out: Outbox::default(),
+            paused: None,
+        }
+    }
+
     /// Carries out a frame of the client.
-    async fn take(&mut self, text: &str) -> Result<(), CloseCode> {
+    pub(super) async fn take(&mut self, text: &str) -> Result<(), CloseCode> {
         self.paused = self.state.http.quota.pace(&self.principal, 1, 0);
         let ClientFrame { id, method, params } = match parse(text)? {
             Ok(frame) => frame,
@@ -230,7 +187,7 @@ impl Session {
 
     /// Begins the stream of all subscriptions with the newest run, or with an earlier one of which not all is sent. Clients drop what
     /// they have seen before by its id.
-    async fn begin(&mut self) -> Result<(), Problem> {
+    pub(super) async fn begin(&mut self) -> Result<(), Problem> {
         let Some(thread) = thread_of(&self.state, &self.principal, &self.thread).await? else { return Ok(()) };
         let unsent = self.pump.as_ref().map(Pump::unsent);
         let pump = Pump::open(&self.state, &self.principal, &thread, self.channels(), unsent).await?;
@@ -249,13 +206,13 @@ impl Session {
             .map_err(|_| CloseCode::BadFrame)
     }
 
-    fn answered(&mut self, answer: String) {
+    pub(super) fn answered(&mut self, answer: String) {
         self.command = None;
         self.out.text(answer.into());
         self.begins = self.pump.is_none() && !self.subscriptions.is_empty();
     }
 
-    fn deliver(&mut self, frames: Result<Option<Vec<Frame>>, StoreError>) -> Result<(), CloseCode> {
+    pub(super) fn deliver(&mut self, frames: Result<Option<Vec<Frame>>, StoreError>) -> Result<(), CloseCode> {
         // A client whose stream has ended connects again, and gets the reason as the response to its subscription.
         for frame in frames.map_err(store_failed)?.ok_or(CloseCode::ServerError)? {
             self.out.text(frame.json.into());
@@ -294,100 +251,4 @@ async fn answer(id: u64, routes: InnerRoutes, principal: Principal, inner: HttpR
     }
     let detail = ["detail", "title"].iter().find_map(|name| json::string_member(body, name));
     refusal(id, code_of_status(head.status), &detail.unwrap_or_else(|| "The command was refused.".to_owned()))
-}
-
-/// The response to the command that is being answered, if one is.
-async fn response(command: &mut Option<BoxFuture<'static, String>>) -> String {
-    match command {
-        Some(command) => command.await,
-        None => std::future::pending().await,
-    }
-}
-
-/// The next frames of a stream; none if there is no stream.
-async fn next(pump: &mut Option<Pump>) -> Result<Option<Vec<Frame>>, StoreError> {
-    match pump {
-        Some(pump) => pump.next().await,
-        None => std::future::pending().await,
-    }
-}
-
-impl Protocol for Session {
-    const BINARY: Binary = Binary::Refused;
-    const CLOSING: Closing = Closing::Prompt;
-
-    async fn receive(&mut self, text: Utf8Bytes) -> Result<(), CloseCode> {
-        self.take(text.as_str()).await
-    }
-
-    fn takes_more(&self) -> bool {
-        self.reading() == Reading::Open && self.out.bytes() < PAGE_BYTES
-    }
-
-    async fn end_turn(&mut self) -> Result<(), CloseCode> {
-        Ok(())
-    }
-
-    fn reading(&self) -> Reading {
-        match self.paused {
-            Some(until) if until > Instant::now() => Reading::PausedUntil(until),
-            _ if self.command.is_none() => Reading::Open,
-            _ => Reading::Full,
-        }
-    }
-
-    async fn ready(&mut self) -> Result<(), CloseCode> {
-        if self.begins {
-            self.begin().await.map_err(|problem| {
-                tracing::warn!(detail = problem.detail, "closing a socket of LangGraph's API: its stream cannot begin");
-                CloseCode::ServerError
-            })?;
-            self.begins = false;
-        }
-        tokio::select! {
-            frames = next(&mut self.pump) => return self.deliver(frames),
-            answer = response(&mut self.command) => self.answered(answer),
-        }
-        Ok(())
-    }
-
-    fn gather(&mut self) -> Result<(), CloseCode> {
-        while self.out.bytes() < PAGE_BYTES {
-            if let Some(answer) = response(&mut self.command).now_or_never() {
-                self.answered(answer);
-            } else if let Some(frames) = next(&mut self.pump).now_or_never() {
-                self.deliver(frames)?;
-            } else {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn beat(&mut self) {}
-
-    fn out(&mut self) -> &mut Outbox {
-        &mut self.out
-    }
-
-    fn written(&mut self) {}
-
-    /// LangGraph's clients take codes from 4400 to 4499 for the status of a refusal, and do not connect again after them.
-    fn close_frames(code: CloseCode) -> CloseFrames {
-        let code = match code {
-            CloseCode::BadFrame => 4400,
-            CloseCode::CredentialOver => 4401,
-            CloseCode::ForbiddenOrigin => 4403,
-            CloseCode::TooLarge => 4413,
-            code => code.code(),
-        };
-        CloseFrames { text: None, code }
-    }
-
-    fn be_over(&mut self) {
-        self.pump = None;
-        self.command = None;
-    }
-
-    async fn end(&mut self, _: HandOver) {}
 }
