@@ -74,7 +74,6 @@ test-busy: setup-test
 # What takes longer than the rest together.
 test-full: setup-full
 	$(CARGO) test --test copilotkit -- --ignored --nocapture
-	$(CARGO) test --test real -- --ignored --nocapture
 	$(CARGO) test --release --test faults -- --ignored --nocapture
 	CASES=all $(CARGO) test --test e2e -- wire --include-ignored --nocapture
 	THREADLINE_SEEDS=400 $(CARGO) test -p threadline-simulation

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that the build and the tests need; without the permission to install, it prints their names.
 # Rust has to be installed already. `setup.sh run` (the default), `setup.sh test` or `setup.sh bench`; `setup.sh full`
-# is `test` plus Next.js, CopilotKit's older releases and LangGraph's server, which only `make test-full` uses.
+# is `test` plus Next.js and CopilotKit's older releases, which only `make test-full` uses.
 set -euo pipefail
 full=""
 if [ "${1:-}" = "full" ]; then
@@ -129,8 +129,6 @@ for each in "$root"/sdk/python/test/*/sets/*; do
   name=$(basename "$each")
   if [ -n "$full" ] || [ "${name##*-}" = newest ]; then environment "pipe-$name" "${each#"$root"/}"; fi
 done
-# LangGraph's own server, whose events are compared with ours.
-if [ -n "$full" ]; then environment oracle-venv tests/real/oracle; fi
 # Tools that test the server from outside.
 environment wire-venv tests/e2e/wire
 "$root/scripts/checker-venv.sh" >/dev/null &

@@ -3,7 +3,7 @@
 use crate::process::{Process, agent, node, python_of, threadline};
 
 /// At least this many cases must have passed: a runner that finds no case succeeds, too.
-pub fn passes(mut cases: Process, least: u32) {
+fn passes(mut cases: Process, least: u32) {
     let status = cases.wait();
     assert!(status.success(), "{status}");
     let passed = cases.said().lines().find_map(|line| line.strip_prefix("# pass ")?.parse::<u32>().ok());
@@ -56,6 +56,15 @@ fn the_clients_of_langgraph_stream_unchanged() {
     let mut command = node();
     command.args(["--test", "--test-reporter=tap", "langgraph.test.mjs"]).env("THREADLINE_URL", url);
     passes(Process::start("node", command), 24);
+}
+
+#[test]
+fn a_run_has_the_events_that_langgraphs_server_had() {
+    let data = tempfile::tempdir().expect("a directory");
+    let (_server, url) = threadline(data.path(), 0, None);
+    let mut command = node();
+    command.args(["--test", "--test-reporter=tap", "langgraph-oracle.test.mjs"]).env("THREADLINE_URL", url);
+    passes(Process::start("node", command), 8);
 }
 
 #[test]

@@ -6,7 +6,6 @@
 mod chat;
 mod follow;
 mod killed;
-mod oracle;
 mod process;
 mod pushed;
 mod skillkit;

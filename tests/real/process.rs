@@ -124,15 +124,6 @@ pub fn python_of(venv: &str, script: &str) -> Command {
     command
 }
 
-/// LangGraph's server on a port, with the graph of a folder.
-pub fn langgraph_dev(folder: &Path, port: u16) -> Command {
-    made("target/oracle-venv/installed.txt");
-    let mut command = Command::new(path("target/oracle-venv/bin/langgraph"));
-    command.args(["dev", "--no-browser", "--no-reload", "--config", "langgraph.json", "--port", &port.to_string()]);
-    command.current_dir(folder).env("LANGSMITH_TRACING", "false").env("LANGGRAPH_CLI_NO_ANALYTICS", "1");
-    command
-}
-
 /// Node, with the AG-UI client.
 pub fn node() -> Command {
     made("tests/real/node/node_modules/@ag-ui/client");

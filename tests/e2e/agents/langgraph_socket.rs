@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     harness::{Socket, everywhere, socket},
-    identity::key,
+    identity::{key, token},
 };
 
 /// Handshake for the socket of a thread.
@@ -241,6 +241,14 @@ everywhere! {
         let mut line = Line { socket, newest: 0, events: Vec::new() };
         line.subscribe(&["lifecycle"]).await;
         assert_eq!(names(&line.run().await), ["running", "completed"]);
+        // Both have a thread of this id, and a key without a user may mean either.
+        for user in ["ann", "bob"] {
+            token(server, user).await.post("/langgraph/threads", json!({ "thread_id": "both" })).await.ok(200);
+        }
+        match Socket::connect(at(&server.project(), "both")).await {
+            Err(Error::Http(response)) => assert_eq!(response.status(), 409),
+            other => panic!("{:?}", other.map(|_| "a socket")),
+        }
         let approver = of("ann", &[Scope::Approve]).await;
         for (request, status) in [(once(), 401), (with("x-api-key", "wrong"), 401), (at(&none, "t"), 401), (at(&approver, "t"), 403)] {
             match Socket::connect(request).await {

@@ -251,6 +251,13 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
     (
         "GET",
         "/langgraph/threads/{threadId}/stream/events",
+        409,
+        "tests/e2e/agents/langgraph_socket.rs",
+        "a_socket_of_langgraph_does_what_its_credential_may",
+    ),
+    (
+        "GET",
+        "/langgraph/threads/{threadId}/stream/events",
         503,
         "tests/e2e/draining.rs",
         "a_partial_request_gets_an_error",

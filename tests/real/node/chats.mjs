@@ -11,7 +11,7 @@ export const inputs = [];
 export const waiting = new Map();
 const until = (name) => new Promise((resolve) => waiting.set(name, resolve));
 
-/** Events of an agent that does as it is told: `say …`, `slow …`, `search …`, `find …`, `locate`, `mail`, `fail`. */
+/** Events of an agent that does as it is told: `say …`, `slow …`, `search …`, `find …`, `locate`, `mail`, `ask`, `fail`. */
 async function* script({ threadId, runId, messages, resume }) {
   const last = messages.at(-1);
   const id = randomUUID();
@@ -61,6 +61,9 @@ async function* script({ threadId, runId, messages, resume }) {
       yield* call(`mail-${threadId}`, "mail", { to: "ann" });
       const interrupts = [{ id: `i-${threadId}`, reason: "tool_call", message: "Send?", toolCallId: `mail-${threadId}` }];
       yield { ...finished, outcome: { type: "interrupt", interrupts } };
+      return;
+    } else if (verb === "ask") {
+      yield { ...finished, outcome: { type: "interrupt", interrupts: [{ id: `i-${runId}`, reason: "input", message: "Sure?" }] } };
       return;
     } else {
       yield { type: "RUN_ERROR", message: "The agent cannot do that." };

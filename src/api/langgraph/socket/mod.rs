@@ -23,6 +23,7 @@ use threadline_http::{
 
 use session::Session;
 
+use super::start::thread_of;
 use crate::api::ApiState;
 
 /// Path of the socket.
@@ -51,6 +52,8 @@ pub async fn connect(
     if state.http.draining.is_cancelled() {
         return Err(ServiceError::Draining.into());
     }
+    // Fails for a key that may mean threads of several users.
+    thread_of(&state, &principal, &thread).await?;
     let place = state.http.quota.open(&principal)?;
     let alive = state.http.connections.token();
     let terms = Terms::new(&state.http, &principal, PROTOCOL, MAX_BATCH_BYTES);

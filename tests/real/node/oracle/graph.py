@@ -1,4 +1,4 @@
-"""A graph for `langgraph dev` that does as it is told: `say …`, `find …`, `mail`, `fail`, as the agent of `tests/real/node/chats.mjs`."""
+"""A graph for `langgraph dev` that does as it is told: `say …`, `find …`, `ask`, `fail`, as the agent of `../chats.mjs`."""
 
 from uuid import uuid4
 
@@ -26,7 +26,7 @@ def answer(messages):
     if verb == "find":
         call = {"name": "find", "args": f'{{"q":"{rest}"}}', "id": f"call-{uuid4()}", "index": 0}
         return [AIMessageChunk("", tool_call_chunks=[call])]
-    return [AIMessageChunk(f"{word} ") for word in (rest or "Sent.").split(" ")]
+    return [AIMessageChunk(word) for word in (rest.split(" ") if rest else ["Not sent."])]
 
 
 class Script(BaseChatModel):
@@ -49,8 +49,8 @@ class Script(BaseChatModel):
 
 def agent(state):
     said = state["messages"][-1].content
-    if said == "mail":
-        interrupt({"message": "Send?"})
+    if said == "ask":
+        interrupt({"message": "Sure?"})
     if said == "fail":
         raise RuntimeError("The agent cannot do that.")
     return {"messages": [Script().invoke(state["messages"])]}
