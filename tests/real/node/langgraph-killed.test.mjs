@@ -38,7 +38,8 @@ const textOf = ({ content }) => (typeof content === "string" ? content : content
 
 const socket = { transport: "websocket", webSocketFactory: (url) => new WebSocket(url) };
 
-for (const [by, transport] of [["server-sent events", {}], ["a socket", socket]]) test(`the answer goes on after the server was killed: ${by}`, { timeout: 90_000 }, async () => {
+/** A page shows an answer, the server is killed, and the answer goes on. */
+async function goesOn(transport) {
   const word = randomUUID();
   const page = new StreamController({
     assistantId: "scripted",
@@ -61,4 +62,7 @@ for (const [by, transport] of [["server-sent events", {}], ["a socket", socket]]
   const state = await (await fetch(`${base}/langgraph/threads/${threadId}/state`)).json();
   assert.deepEqual(state.values.messages.map(textOf), [`slow ${word}`, "half whole"]);
   await page.dispose();
-});
+}
+
+test("the answer goes on after the server was killed", { timeout: 90_000 }, () => goesOn({}));
+test("the answer goes on over another socket", { timeout: 90_000 }, () => goesOn(socket));

@@ -28,20 +28,22 @@ const channels = ["values", "checkpoints", "lifecycle", "input", "messages", "to
 const isBegin = ({ method, params }) => method === "lifecycle" && params.data.event === "running";
 const isEnd = ({ method, params }) => method === "lifecycle" && params.data.event !== "running";
 
+const runOf = ({ event_id }) => event_id.split(":")[1];
+
 /** A thread on one of the servers. */
 function open(apiUrl, transport) {
   const client = new Client({ apiUrl, apiKey: null });
   const webSocketFactory = (url) => new WebSocket(url);
   const thread = client.threads.stream(randomUUID(), { assistantId: "scripted", transport, webSocketFactory });
-  /** Events of the newest run, up to its end. */
-  const newest = async (run_id) => {
+  /** Events of the first run after this one, up to its end. */
+  const next = async (before) => {
     const subscription = await thread.subscribe({ channels, namespaces: [[]], depth: 1 });
     const events = [];
     let begun = false;
     // An iteration pauses at the end of a run: there may be an earlier run before this one.
     while (!begun || !isEnd(events.at(-1))) {
       for await (const event of subscription) {
-        begun ||= isBegin(event) && event.event_id.split(":")[1] === run_id;
+        begun ||= isBegin(event) && runOf(event) !== before;
         if (begun) events.push(event);
         if (begun && isEnd(event)) break;
       }
@@ -51,7 +53,8 @@ function open(apiUrl, transport) {
   };
   const say = async (content) => {
     const input = { messages: [{ type: "human", id: randomUUID(), content }] };
-    return newest((await thread.submitRun({ input, config: {} })).run_id);
+    await thread.submitRun({ input, config: {} });
+    return next();
   };
   const respond = async (events, response) => {
     const { interrupt_id } = events.find(({ method }) => method === "input.requested").params.data;
@@ -61,9 +64,8 @@ function open(apiUrl, transport) {
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(command),
     });
-    const { type, result } = await asked.json();
-    assert.equal(type, "success");
-    return newest(result.run_id);
+    assert.equal((await asked.json()).type, "success");
+    return next(runOf(events[0]));
   };
   return { say, respond, close: () => thread.close() };
 }
