@@ -126,7 +126,12 @@ async fn a_partial_request_gets_an_error() {
     const HOST: &str = "Host: localhost\r\n";
     const UPGRADE: &str = "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                            Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
-    for (line, more) in [("GET /readyz", ""), ("GET /v1/socket", UPGRADE), ("GET /ai/demo", UPGRADE)] {
+    for (line, more) in [
+        ("GET /readyz", ""),
+        ("GET /v1/socket", UPGRADE),
+        ("GET /ai/demo", UPGRADE),
+        ("GET /langgraph/threads/t/stream/events", UPGRADE),
+    ] {
         let mut server = Server::start(Options::memory()).await;
         let mut raw = Raw::connect(server.addr).await;
         raw.write(format!("{line} HTTP/1.1\r\n{HOST}{more}")).await;

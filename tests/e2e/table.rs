@@ -104,6 +104,11 @@ impl Route {
         self.path == "/v1/socket"
     }
 
+    /// True for the handshake of a socket of one thread, which need not exist.
+    pub fn opens_thread_socket(&self) -> bool {
+        self.method == "GET" && self.path == "/langgraph/threads/{threadId}/stream/events"
+    }
+
     /// Whether it is for a client of Phoenix channels, which goes by what it finds in a body and not by HTTP: what such a
     /// route answers is asked in `copilotkit`.
     pub fn is_channel(&self) -> bool {

@@ -9,6 +9,7 @@ mod cluster;
 mod copilotkit;
 mod deaths;
 mod failover;
+mod langgraph;
 mod lineage;
 mod losses;
 mod old_client;

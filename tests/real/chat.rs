@@ -55,7 +55,25 @@ fn the_clients_of_langgraph_stream_unchanged() {
     let (_server, url) = threadline(data.path(), 0, None);
     let mut command = node();
     command.args(["--test", "--test-reporter=tap", "langgraph.test.mjs"]).env("THREADLINE_URL", url);
-    passes(Process::start("node", command), 12);
+    passes(Process::start("node", command), 24);
+}
+
+#[test]
+fn a_run_has_the_events_that_langgraphs_server_had() {
+    let data = tempfile::tempdir().expect("a directory");
+    let (_server, url) = threadline(data.path(), 0, None);
+    let mut command = node();
+    command.args(["--test", "--test-reporter=tap", "langgraph-oracle.test.mjs"]).env("THREADLINE_URL", url);
+    passes(Process::start("node", command), 8);
+}
+
+#[test]
+fn use_stream_of_langgraph_in_chromium() {
+    let data = tempfile::tempdir().expect("a directory");
+    let (_server, url) = threadline(data.path(), 0, None);
+    let mut command = node();
+    command.args(["--test", "--test-reporter=tap", "langgraph-page.test.mjs"]).env("THREADLINE_URL", url);
+    passes(Process::start("node", command), 3);
 }
 
 #[test]
@@ -65,7 +83,7 @@ fn a_client_of_langgraph_takes_a_half_answer_back_after_the_server_was_killed() 
     command.args(["--test", "--test-reporter=tap", "langgraph-killed.test.mjs"]);
     command.env("THREADLINE", env!("CARGO_BIN_EXE_threadline")).env("DATA", data.path());
     command.env("PORT", crate::process::port().to_string());
-    passes(Process::start("node", command), 1);
+    passes(Process::start("node", command), 2);
 }
 
 #[test]

@@ -34,7 +34,7 @@ use threadline_http::{
         Terms, Upgrade,
         close::CloseCode,
         driver::{self, SocketEnv},
-        protocol::{Binary, CloseFrames, Closing, HandOver, Outbox, Protocol, Reading},
+        protocol::{Binary, CloseFrames, Closing, Outbox, Protocol, Reading},
     },
 };
 use tokio::time::Instant;
@@ -255,10 +255,6 @@ impl Protocol for Chats {
         self.reading() == Reading::Open && self.out.bytes() < PAGE_BYTES
     }
 
-    async fn end_turn(&mut self) -> Result<(), CloseCode> {
-        Ok(())
-    }
-
     fn reading(&self) -> Reading {
         self.paused.filter(|until| *until > Instant::now()).map_or(Reading::Open, Reading::PausedUntil)
     }
@@ -280,13 +276,9 @@ impl Protocol for Chats {
         Ok(())
     }
 
-    fn beat(&mut self) {}
-
     fn out(&mut self) -> &mut Outbox {
         &mut self.out
     }
-
-    fn written(&mut self) {}
 
     fn close_frames(code: CloseCode) -> CloseFrames {
         // Texts that the AI SDK's client does not know are a violation of the protocol to it.
@@ -296,6 +288,4 @@ impl Protocol for Chats {
     fn be_over(&mut self) {
         self.answers.clear();
     }
-
-    async fn end(&mut self, _: HandOver) {}
 }

@@ -2,19 +2,22 @@
 
 use axum::{
     extract::{Request, State},
-    http::{StatusCode, header},
+    http::header,
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use threadline_core::{AgentId, Principal, Scope, ThreadId, agent::Busy, limits::MAX_PAGE};
-use threadline_engine::{LookupError, ServiceError, limits::BudgetPermit};
+use threadline_engine::{ServiceError, limits::BudgetPermit};
 use threadline_http::{
     extract::{Caller, InThread},
-    problem::{Problem, ProblemDocument, ProblemType},
+    problem::{Problem, ProblemDocument},
 };
 
-use super::start::{Asked, NewInput, NotStarted, StartParams, ask, thread_of};
+use super::{
+    refusals::{code_of, refusal},
+    start::{Asked, NewInput, NotStarted, StartParams, ask, configurable, thread_of},
+};
 use crate::api::ApiState;
 
 /// Command of a client.
@@ -79,18 +82,19 @@ pub async fn command(
         "input.respond" => respond(&state, &principal, &thread, params, room).await,
         _ => {
             let detail = format!("the command {method:?} is unknown: the commands are run.start and input.respond");
-            return Ok(refusal(&id, "unknown_command", &detail));
+            return Ok(json_response(refusal(&id, "unknown_command", &detail)));
         }
     };
     match done {
         Ok(Asked { run, through }) => {
             let meta = json!({ "applied_through_seq": through });
             let result = json!({ "run_id": run.as_str() });
-            Ok(json_response(&json!({ "type": "success", "id": id, "result": result, "meta": meta })))
+            Ok(json_response(json!({ "type": "success", "id": id, "result": result, "meta": meta }).to_string()))
         }
-        Err(NotStarted::NotSupported(detail)) => Ok(refusal(&id, "not_supported", &detail)),
+        Err(NotStarted::NotSupported(detail)) => Ok(json_response(refusal(&id, "not_supported", &detail))),
+        Err(NotStarted::NotAsked(detail)) => Ok(json_response(refusal(&id, "no_such_interrupt", &detail))),
         Err(NotStarted::Problem(problem)) => match code_of(&problem) {
-            Some(code) => Ok(refusal(&id, code, &problem.detail)),
+            Some(code) => Ok(json_response(refusal(&id, code, &problem.detail))),
             None => Err(problem),
         },
     }
@@ -135,17 +139,21 @@ async fn respond(
     let answers = answers.into_iter().map(|Answered { interrupt_id, response }| {
         json!({ "interruptId": interrupt_id, "status": "resolved", "payload": response })
     });
-    let thread = thread_of(state, principal, id).await?;
-    let thread = thread.ok_or_else(|| Problem::from(LookupError::ThreadNotFound))?;
+    let not_asked = || {
+        NotStarted::NotAsked(format!("no agent has asked in the thread {id:?}, which does not exist", id = id.as_str()))
+    };
+    let thread = thread_of(state, principal, id).await?.ok_or_else(not_asked)?;
     let agent = asker(state, principal, id).await?.or_else(|| thread.agent.clone());
     let Some(agent) = agent else {
         return Err(Problem::invalid("no agent has asked in this thread: start a run with run.start").into());
     };
     let (agent, _) = state.agents.get(principal, &agent).await.map_err(Problem::from)?;
-    let mut forwarded = params.config.get("configurable").and_then(Value::as_object).cloned().unwrap_or_default();
-    forwarded.remove("thread_id");
-    let forwarded =
-        if forwarded.is_empty() { Map::new() } else { Map::from_iter([("configurable".to_owned(), forwarded.into())]) };
+    let configurable = configurable(&params.config);
+    let forwarded = if configurable.is_empty() {
+        Map::new()
+    } else {
+        Map::from_iter([("configurable".to_owned(), configurable.into())])
+    };
     let input = NewInput::new(&params.update, answers.collect(), forwarded)?;
     // An answer never waits in the queue: a run that begins before it may ask again.
     ask(state, principal, (id, Some(&thread)), agent, input, room, Busy::Reject).await
@@ -157,29 +165,6 @@ async fn asker(state: &ApiState, principal: &Principal, thread: &ThreadId) -> Re
     Ok(page.items.into_iter().find_map(|run| run.agent))
 }
 
-/// Code of the protocol for a problem with the content of a command. `None` for a problem of the request or of the server: the
-/// response has the status of the problem, by which clients decide whether to try again.
-fn code_of(problem: &Problem) -> Option<&'static str> {
-    match problem.kind {
-        ProblemType::InterruptSettled | ProblemType::InterruptExpired => Some("no_such_interrupt"),
-        ProblemType::ThreadNotFound => Some("no_such_run"),
-        // The request does not name a user.
-        ProblemType::ThreadAmbiguous => None,
-        kind => match kind.status() {
-            StatusCode::BAD_REQUEST
-            | StatusCode::NOT_FOUND
-            | StatusCode::CONFLICT
-            | StatusCode::GONE
-            | StatusCode::UNPROCESSABLE_ENTITY => Some("invalid_argument"),
-            _ => None,
-        },
-    }
-}
-
-fn refusal(id: &Value, code: &str, detail: &str) -> Response {
-    json_response(&json!({ "type": "error", "id": id, "error": code, "message": detail }))
-}
-
-fn json_response(body: &Value) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+fn json_response(body: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }

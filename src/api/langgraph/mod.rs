@@ -7,8 +7,11 @@
 mod assistants;
 mod commands;
 mod events;
+mod pump;
+mod refusals;
 mod runs;
 mod search;
+mod socket;
 mod start;
 mod states;
 mod threads;
@@ -39,6 +42,8 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
         .route(Access::READ, routes!(states::history))
         .route(Access::CONVERSE, routes!(commands::command))
         .route(Access::READ, routes!(events::follow))
+        .delegate(Access::TicketOrKey(Access::CHATS), routes!(socket::connect))
+        .frames(socket::PATH, socket::CLIENT_FRAMES)
         .route(Access::READ, routes!(runs::list))
         .route(Access::CONVERSE, routes!(runs::create))
         .route(Access::READ, routes!(runs::get))

@@ -63,6 +63,8 @@ pub struct NewInput {
 pub enum NotStarted {
     /// The request asks for something that the server does not support.
     NotSupported(String),
+    /// The request answers an interrupt of a thread that has none.
+    NotAsked(String),
     Problem(Problem),
 }
 
@@ -75,7 +77,7 @@ impl From<Problem> for NotStarted {
 impl From<NotStarted> for Problem {
     fn from(refused: NotStarted) -> Self {
         match refused {
-            NotStarted::NotSupported(detail) => Self::invalid(detail),
+            NotStarted::NotSupported(detail) | NotStarted::NotAsked(detail) => Self::invalid(detail),
             NotStarted::Problem(problem) => problem,
         }
     }
@@ -146,6 +148,13 @@ impl NewInput {
     }
 }
 
+/// Settings of a run for its agent, without those that say where the run begins.
+pub fn configurable(config: &Map<String, Value>) -> Map<String, Value> {
+    let mut configurable = config.get("configurable").and_then(Value::as_object).cloned().unwrap_or_default();
+    configurable.retain(|name, _| !matches!(name.as_str(), "thread_id" | "checkpoint_id" | "checkpoint_ns"));
+    configurable
+}
+
 /// Thread of this id; `None` if there is none.
 pub async fn thread_of(state: &ApiState, principal: &Principal, id: &ThreadId) -> Result<Option<Thread>, Problem> {
     match state.service.threads.get(principal, id).await {
@@ -200,8 +209,7 @@ impl StartParams {
 
     /// Parts of the request that the agent receives beside the messages.
     fn forwarded(&self) -> Map<String, Value> {
-        let mut configurable = self.config.get("configurable").and_then(Value::as_object).cloned().unwrap_or_default();
-        configurable.retain(|name, _| !matches!(name.as_str(), "thread_id" | "checkpoint_id" | "checkpoint_ns"));
+        let configurable = configurable(&self.config);
         let parts =
             [("configurable", configurable), ("context", self.context.clone()), ("metadata", self.metadata.clone())];
         parts

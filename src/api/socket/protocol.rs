@@ -5,7 +5,7 @@ use serde_json::json;
 use threadline_core::limits::PAGE_BYTES;
 use threadline_http::ws::{
     close::CloseCode,
-    protocol::{Binary, CloseFrames, Closing, HandOver, Outbox, Protocol, Reading},
+    protocol::{Binary, CloseFrames, Closing, Outbox, Protocol, Reading},
 };
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
@@ -22,10 +22,6 @@ impl Protocol for Session {
 
     fn takes_more(&self) -> bool {
         self.reading() == Reading::Open && self.out.bytes() < PAGE_BYTES
-    }
-
-    async fn end_turn(&mut self) -> Result<(), CloseCode> {
-        Ok(())
     }
 
     fn reading(&self) -> Reading {
@@ -86,6 +82,4 @@ impl Protocol for Session {
     fn be_over(&mut self) {
         self.items.clear();
     }
-
-    async fn end(&mut self, _: HandOver) {}
 }

@@ -11,7 +11,7 @@ use crate::{
 
 const STREAM: &str = "/langgraph/threads/t/stream/events";
 /// Channels of the stream that a page reads.
-const ROOT: [&str; 6] = ["values", "checkpoints", "lifecycle", "input", "messages", "tools"];
+pub(super) const ROOT: [&str; 6] = ["values", "checkpoints", "lifecycle", "input", "messages", "tools"];
 
 async fn command(client: &Client, method: &str, params: Value) -> Value {
     let command = json!({ "id": 7, "method": method, "params": params });
@@ -21,13 +21,13 @@ async fn command(client: &Client, method: &str, params: Value) -> Value {
 }
 
 /// Parameters of a start with this message.
-fn says(id: &str, text: &str) -> Value {
+pub(super) fn says(id: &str, text: &str) -> Value {
     let messages = json!([{ "type": "human", "id": id, "content": text }]);
     json!({ "assistant_id": "a", "input": { "messages": messages }, "config": { "configurable": { "thread_id": "t" } } })
 }
 
 /// Starts a run; returns its id, and the number through which the log was applied.
-async fn begin(client: &Client, id: &str, text: &str) -> (String, u64) {
+pub(super) async fn begin(client: &Client, id: &str, text: &str) -> (String, u64) {
     let started = command(client, "run.start", says(id, text)).await;
     assert_eq!(started["type"], "success", "{started}");
     let through = started["meta"]["applied_through_seq"].as_u64().expect("a number");
@@ -35,10 +35,10 @@ async fn begin(client: &Client, id: &str, text: &str) -> (String, u64) {
 }
 
 /// Stream of events to a page.
-struct Page(Events);
+pub(super) struct Page(Events);
 
 impl Page {
-    async fn open(client: &Client, channels: &[&str]) -> Self {
+    pub(super) async fn open(client: &Client, channels: &[&str]) -> Self {
         Self::with(client, json!({ "channels": channels, "namespaces": [[]], "depth": 1 })).await
     }
 
@@ -74,7 +74,7 @@ impl Page {
     }
 
     /// Events up to the end of a run.
-    async fn run(&mut self) -> Vec<Value> {
+    pub(super) async fn run(&mut self) -> Vec<Value> {
         self.until(|event| {
             let name = event["params"]["data"]["event"].as_str().unwrap_or_default();
             event["method"] == "lifecycle" && name != "running"
@@ -84,25 +84,25 @@ impl Page {
 }
 
 /// Name of an event: its own, or its method.
-fn name(event: &Value) -> &str {
+pub(super) fn name(event: &Value) -> &str {
     event["params"]["data"]["event"].as_str().unwrap_or_else(|| text(event, "method"))
 }
 
-fn names(events: &[Value]) -> Vec<&str> {
+pub(super) fn names(events: &[Value]) -> Vec<&str> {
     events.iter().map(name).collect()
 }
 
 /// Events without those of values and checkpoints, of which a replay leaves out some.
-fn lasting(events: &[Value]) -> Vec<&Value> {
+pub(super) fn lasting(events: &[Value]) -> Vec<&Value> {
     events.iter().filter(|event| !matches!(text(event, "method"), "values" | "checkpoints")).collect()
 }
 
-fn last_values(events: &[Value]) -> &Value {
+pub(super) fn last_values(events: &[Value]) -> &Value {
     let values = events.iter().rfind(|event| event["method"] == "values").expect("values");
     &values["params"]["data"]
 }
 
-fn texts(values: &Value) -> Vec<&str> {
+pub(super) fn texts(values: &Value) -> Vec<&str> {
     values["messages"].as_array().expect("messages").iter().map(|message| text(message, "content")).collect()
 }
 
@@ -267,12 +267,15 @@ everywhere! {
         assert_eq!((&refused["type"], &refused["error"]), (&json!("error"), &json!("invalid_argument")));
         let unknown = command(&dev, "input.respond", json!({ "interrupt_id": "other", "response": 1 })).await;
         assert_eq!(unknown["type"], "error");
-        let answer = json!({ "namespace": [], "interrupt_id": "i", "response": { "ok": true } });
+        let configurable = json!({ "thread_id": "t", "checkpoint_id": "0", "checkpoint_ns": "", "tone": "kind" });
+        let config = json!({ "configurable": configurable });
+        let answer = json!({ "namespace": [], "interrupt_id": "i", "response": { "ok": true }, "config": config });
         let answered = command(&dev, "input.respond", answer.clone()).await;
         assert_eq!(answered["type"], "success", "{answered}");
         // An answer whose response was lost is sent again.
         assert_eq!(command(&dev, "input.respond", answer.clone()).await["result"], answered["result"]);
         let call = agent.call().await;
+        assert_eq!(call.input()["forwardedProps"], json!({ "configurable": { "tone": "kind" } }));
         let resume = &call.input()["resume"][0];
         assert_eq!((&resume["interruptId"], &resume["payload"]), (&json!("i"), &json!({ "ok": true })));
         let next = text(&answered["result"], "run_id").to_owned();
@@ -403,7 +406,7 @@ everywhere! {
             ("run.start", json!({ "assistant_id": "a", "command": { "goto": "x" } }), "not_supported", "input.respond"),
             ("run.start", json!({ "assistant_id": "a", "config": { "configurable": { "checkpoint_id": "0000000000000001" } } }), "not_supported", "checkpoint"),
             ("input.respond", json!({}), "invalid_argument", "interrupt"),
-            ("input.respond", json!({ "interrupt_id": "i", "response": 1 }), "no_such_run", "thread"),
+            ("input.respond", json!({ "interrupt_id": "i", "response": 1 }), "no_such_interrupt", "thread"),
         ] {
             let refused = command(&dev, method, params).await;
             assert_eq!((&refused["type"], &refused["error"]), (&json!("error"), &json!(code)), "{refused}");

@@ -70,6 +70,13 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
             ask(eve, route, "t", "r").await.problem(403, "forbidden");
             continue;
         }
+        if route.opens_thread_socket() {
+            // The frames are in `agents::langgraph_socket`.
+            let (foreign, unknown) = (ask(eve, route, "t", "r").await, ask(eve, route, "none", "r").await);
+            foreign.problem(400, "invalid-request");
+            assert_eq!((foreign.body, foreign.headers.len()), (unknown.body, unknown.headers.len()), "{what}");
+            continue;
+        }
         if route.path.contains("{threadId}") {
             let foreign = ask(eve, route, "t", "r").await;
             let unknown = ask(eve, route, "none", "r").await;

@@ -241,6 +241,27 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
     ("GET", "/ai/{agentId}", 101, "tests/e2e/agents/chats.rs", "a_socket_answers_each_frame_within_its_scopes"),
     ("GET", "/ai/{agentId}", 404, "tests/e2e/agents/chats.rs", "a_socket_answers_each_frame_within_its_scopes"),
     ("GET", "/ai/{agentId}", 503, "tests/e2e/draining.rs", "a_partial_request_gets_an_error"),
+    (
+        "GET",
+        "/langgraph/threads/{threadId}/stream/events",
+        101,
+        "tests/e2e/agents/langgraph_socket.rs",
+        "the_events_of_a_socket_are_those_of_the_stream",
+    ),
+    (
+        "GET",
+        "/langgraph/threads/{threadId}/stream/events",
+        409,
+        "tests/e2e/agents/langgraph_socket.rs",
+        "a_socket_of_langgraph_does_what_its_credential_may",
+    ),
+    (
+        "GET",
+        "/langgraph/threads/{threadId}/stream/events",
+        503,
+        "tests/e2e/draining.rs",
+        "a_partial_request_gets_an_error",
+    ),
     ("GET", "/v1/socket", 503, "tests/e2e/draining.rs", "a_partial_request_gets_an_error"),
     (
         "GET",

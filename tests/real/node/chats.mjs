@@ -11,7 +11,7 @@ export const inputs = [];
 export const waiting = new Map();
 const until = (name) => new Promise((resolve) => waiting.set(name, resolve));
 
-/** Events of an agent that does as it is told: `say …`, `slow …`, `search …`, `locate`, `mail`, `fail`. */
+/** Events of an agent that does as it is told: `say …`, `slow …`, `search …`, `find …`, `locate`, `mail`, `ask`, `fail`. */
 async function* script({ threadId, runId, messages, resume }) {
   const last = messages.at(-1);
   const id = randomUUID();
@@ -52,11 +52,18 @@ async function* script({ threadId, runId, messages, resume }) {
       yield { type: "CUSTOM", name: "chart", value: { points: [1, 2] } };
       yield { type: "STATE_SNAPSHOT", snapshot: { searches: 1 } };
       yield* text(["Two ", "hits."]);
+    } else if (verb === "find") {
+      yield* call(`find-${id}`, "find", { q: rest.join(" ") });
+      yield { type: "TOOL_CALL_RESULT", messageId: randomUUID(), toolCallId: `find-${id}`, content: `hits of ${rest.join(" ")}` };
+      yield* text(["Two ", "hits."]);
     } else if (verb === "locate") yield* call(`locate-${id}`, "locate", {});
     else if (verb === "mail") {
       yield* call(`mail-${threadId}`, "mail", { to: "ann" });
       const interrupts = [{ id: `i-${threadId}`, reason: "tool_call", message: "Send?", toolCallId: `mail-${threadId}` }];
       yield { ...finished, outcome: { type: "interrupt", interrupts } };
+      return;
+    } else if (verb === "ask") {
+      yield { ...finished, outcome: { type: "interrupt", interrupts: [{ id: `i-${runId}`, reason: "input", message: "Sure?" }] } };
       return;
     } else {
       yield { type: "RUN_ERROR", message: "The agent cannot do that." };

@@ -8,6 +8,7 @@ import { once } from "node:events";
 import { after, before, test } from "node:test";
 import { Client } from "langgraph15";
 import { StreamController } from "langgraph15/stream";
+import { WebSocket } from "undici";
 import { eventually, inputs, startAgent, stopAgent, waiting } from "./chats.mjs";
 
 const { THREADLINE: program, DATA: data, PORT: port } = process.env;
@@ -35,13 +36,17 @@ after(async () => {
 
 const textOf = ({ content }) => (typeof content === "string" ? content : content.map(({ text }) => text ?? "").join(""));
 
-test("the answer goes on after the server was killed", { timeout: 90_000 }, async () => {
+const socket = { transport: "websocket", webSocketFactory: (url) => new WebSocket(url) };
+
+/** A page shows an answer, the server is killed, and the answer goes on. */
+async function goesOn(transport) {
   const word = randomUUID();
   const page = new StreamController({
     assistantId: "scripted",
     client: new Client({ apiUrl: `${base}/langgraph` }),
     maxReconnectAttempts: 100,
     reconnectDelayMs: () => 200,
+    ...transport,
   });
   const shown = () => page.rootStore.getSnapshot().messages.map((message) => [message.getType(), textOf(message)]);
   const sent = page.submit({ messages: [{ type: "human", content: `slow ${word}` }] });
@@ -57,4 +62,7 @@ test("the answer goes on after the server was killed", { timeout: 90_000 }, asyn
   const state = await (await fetch(`${base}/langgraph/threads/${threadId}/state`)).json();
   assert.deepEqual(state.values.messages.map(textOf), [`slow ${word}`, "half whole"]);
   await page.dispose();
-});
+}
+
+test("the answer goes on after the server was killed", { timeout: 90_000 }, () => goesOn({}));
+test("the answer goes on over another socket", { timeout: 90_000 }, () => goesOn(socket));

@@ -1,5 +1,5 @@
-// `StreamController` of LangGraph's SDK, which `useStream` is built on, versions 1.11 and 1.15 unchanged, against `/langgraph`. The
-// agent speaks AG-UI and is in `chats.mjs`.
+// `StreamController` of LangGraph's SDK, which `useStream` is built on, versions 1.11 and 1.15 unchanged, against `/langgraph`, with
+// server-sent events and over a socket. The agent speaks AG-UI and is in `chats.mjs`.
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -8,6 +8,7 @@ import * as sdk11 from "langgraph11";
 import * as stream11 from "langgraph11/stream";
 import * as sdk15 from "langgraph15";
 import * as stream15 from "langgraph15/stream";
+import { WebSocket } from "undici";
 import { eventually, inputs, startAgent, stopAgent, waiting } from "./chats.mjs";
 
 const base = process.env.THREADLINE_URL;
@@ -23,11 +24,19 @@ const textOf = (message) =>
     ? message.content
     : message.content.filter(({ type }) => type === "text").map(({ text }) => text).join("");
 
-for (const [version, { Client }, { StreamController }] of [["1.11", sdk11, stream11], ["1.15", sdk15, stream15]]) {
+// The SDK refuses to open a socket with headers, and so with a key.
+const socket = { transport: "websocket", webSocketFactory: (url) => new WebSocket(url) };
+for (const [version, { Client }, { StreamController }, transport] of [
+  ["1.11", sdk11, stream11, {}],
+  ["1.15", sdk15, stream15, {}],
+  ["1.11 over a socket", sdk11, stream11, socket],
+  ["1.15 over a socket", sdk15, stream15, socket],
+]) {
   /** A page with a thread: a new one, or one that it loads. */
   const open = async (threadId, more = {}) => {
-    const client = new Client({ apiUrl, apiKey: "any", callerOptions: { maxRetries: 1 } });
-    const controller = new StreamController({ assistantId: "scripted", client, threadId, ...more });
+    const apiKey = transport === socket ? null : "any";
+    const client = new Client({ apiUrl, apiKey, callerOptions: { maxRetries: 1 } });
+    const controller = new StreamController({ assistantId: "scripted", client, threadId, ...transport, ...more });
     if (threadId) await controller.hydrate(threadId);
     const now = () => controller.rootStore.getSnapshot();
     return {

@@ -1,5 +1,7 @@
 //! The part of a socket that differs between protocols. The driver does the rest: see [`drive`](super::driver::drive).
 
+use std::future::ready;
+
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
@@ -20,7 +22,9 @@ pub trait Protocol: Send {
     fn takes_more(&self) -> bool;
 
     /// Processes the texts of the turn that are not processed yet.
-    fn end_turn(&mut self) -> impl Future<Output = Result<(), CloseCode>> + Send;
+    fn end_turn(&mut self) -> impl Future<Output = Result<(), CloseCode>> + Send {
+        ready(Ok(()))
+    }
 
     /// State of reading; the driver asks before each turn.
     fn reading(&self) -> Reading;
@@ -31,14 +35,14 @@ pub trait Protocol: Send {
     /// Adds the output that is ready now, up to a bound, so that it shares the next flush.
     fn gather(&mut self) -> Result<(), CloseCode>;
 
-    /// Adds the protocol's own heartbeat; a ping of the driver follows.
-    fn beat(&mut self);
+    /// Adds the protocol's own heartbeat, if it has one; a ping of the driver follows.
+    fn beat(&mut self) {}
 
     /// Moves the output to the outbox, which the driver then writes and empties.
     fn out(&mut self) -> &mut Outbox;
 
     /// Called when all messages that were pending are written.
-    fn written(&mut self);
+    fn written(&mut self) {}
 
     /// Last text and close code for a reason.
     fn close_frames(code: CloseCode) -> CloseFrames;
@@ -48,7 +52,9 @@ pub trait Protocol: Send {
     fn be_over(&mut self);
 
     /// Ends the protocol, after the close handshake.
-    fn end(&mut self, hand_over: HandOver) -> impl Future<Output = ()> + Send;
+    fn end(&mut self, _: HandOver) -> impl Future<Output = ()> + Send {
+        ready(())
+    }
 }
 
 /// Treatment of binary messages.

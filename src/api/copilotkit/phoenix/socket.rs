@@ -93,8 +93,6 @@ impl<P: SocketKind> Protocol for Phoenix<P> {
         self.session.gather()
     }
 
-    fn beat(&mut self) {}
-
     fn out(&mut self) -> &mut Outbox {
         for frame in self.session.take_out() {
             self.out.text(frame.into());

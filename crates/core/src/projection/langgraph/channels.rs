@@ -37,6 +37,12 @@ impl Channels {
         Self { names: NAMES.into(), custom: BTreeSet::new() }
     }
 
+    /// Adds the channels of another reader.
+    pub fn extend(&mut self, other: &Self) {
+        self.names.extend(&other.names);
+        self.custom.extend(other.custom.iter().cloned());
+    }
+
     /// True if the reader has asked for this channel.
     pub fn has(&self, name: &str) -> bool {
         self.names.contains(name)
@@ -67,6 +73,9 @@ mod tests {
         assert!(some.has("values") && !some.has("messages"));
         assert!(some.has_custom("a2a") && !some.has_custom("b"));
         assert!(of(&["custom"]).expect("a channel").has_custom("b"));
+        let mut both = some;
+        both.extend(&of(&["messages", "custom:b"]).expect("channels"));
+        assert_eq!(both, of(&["custom:b", "messages", "custom:a2a", "values"]).expect("channels"));
         for bad in ["nope", "custom:", "Values", ""] {
             assert_eq!(of(&["values", bad]), Err(bad.to_owned()));
         }

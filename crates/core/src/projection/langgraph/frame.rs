@@ -72,7 +72,26 @@ pub enum Derived {
     Point(Point),
 }
 
-/// Frames of the events of one run, from one commit.
+/// Event as a client receives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    number: u64,
+    method: Method,
+    /// The event as JSON: the text of a socket's frame, and the data of a server-sent event.
+    pub json: String,
+}
+
+impl Frame {
+    /// Appends the server-sent event.
+    pub fn write_sse(&self, out: &mut Vec<u8>) {
+        let Self { number, method, json } = self;
+        for part in ["event: ", method.name(), "\nid: ", &number.to_string(), "\ndata: ", json, "\n\n"] {
+            out.extend_from_slice(part.as_bytes());
+        }
+    }
+}
+
+/// Maker of the frames of one run, from one commit.
 #[derive(Debug, Clone, Copy)]
 pub struct Frames<'a> {
     /// Incarnation of the log.
@@ -84,8 +103,8 @@ pub struct Frames<'a> {
 }
 
 impl Frames<'_> {
-    /// Appends the frame of an event. The id is the same on every stream, and no event of another incarnation of the log has it.
-    pub fn write(&self, number: u64, method: Method, data: &str, out: &mut Vec<u8>) {
+    /// Frame of an event. The id is the same on every stream, and no event of another incarnation of the log has it.
+    pub fn frame(&self, number: u64, method: Method, data: &str) -> Frame {
         let epoch = self.epoch;
         let id = if method.names_run() {
             // Clients read the run up to the next colon.
@@ -95,10 +114,10 @@ impl Frames<'_> {
             format!("\"{epoch}:{number}\"")
         };
         let (name, at) = (method.name(), self.at.0);
-        let frame = format!(
-            "event: {name}\nid: {number}\ndata: {{\"type\":\"event\",\"event_id\":{id},\"seq\":{number},\"method\":\"{name}\",\
-             \"params\":{{\"namespace\":[],\"timestamp\":{at},\"data\":{data}}}}}\n\n"
+        let json = format!(
+            "{{\"type\":\"event\",\"event_id\":{id},\"seq\":{number},\"method\":\"{name}\",\
+             \"params\":{{\"namespace\":[],\"timestamp\":{at},\"data\":{data}}}}}"
         );
-        out.extend_from_slice(frame.as_bytes());
+        Frame { number, method, json }
     }
 }

@@ -20,7 +20,7 @@ mod tests;
 
 pub use self::{
     channels::Channels,
-    frame::{Derived, Frames, Method, Point},
+    frame::{Derived, Frame, Frames, Method, Point},
     message::message_of,
     said::{Refused, said},
     stream::ThreadStream,

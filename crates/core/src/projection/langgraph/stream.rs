@@ -158,6 +158,11 @@ impl ThreadStream {
         &self.channels
     }
 
+    /// Changes the channels of the events that are yet to be taken in.
+    pub fn set_channels(&mut self, channels: Channels) {
+        self.channels = channels;
+    }
+
     /// Takes in the next event, as JSON text, and adds what derives from it to `events`.
     pub fn observe(&mut self, run: &str, seq: Seq, event: &[u8], events: &mut Vec<Derived>) {
         let channels = std::mem::take(&mut self.channels);

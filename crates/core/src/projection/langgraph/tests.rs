@@ -331,8 +331,8 @@ fn messages_of_clients_are_read_in_all_of_their_forms() {
 fn a_frame_names_the_run_so_that_clients_can_cut_it_out() {
     let mut out = Vec::new();
     let frames = Frames { epoch: Epoch::named("0123456789abcdef"), run: "a:b%", at: Timestamp(5) };
-    frames.write(7, Method::Lifecycle, "{}", &mut out);
-    frames.write(8, Method::Values, "{\"messages\":[]}", &mut out);
+    frames.frame(7, Method::Lifecycle, "{}").write_sse(&mut out);
+    frames.frame(8, Method::Values, "{\"messages\":[]}").write_sse(&mut out);
     let text = String::from_utf8(out).expect("UTF-8");
     let lines: Vec<&str> = text.lines().collect();
     let data: Value = serde_json::from_str(lines[2].strip_prefix("data: ").expect("data")).expect("JSON");
