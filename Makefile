@@ -14,7 +14,7 @@ run: setup
 	$(CARGO) build --release
 	@exec target/release/threadline dev
 
-# Builds all tests, then runs two parts at a time: PARTS="e2e nodes" selects some.
+# Builds all tests, then runs three parts at a time: PARTS="e2e nodes" selects some.
 test: setup-test
 	scripts/test.py $(PARTS)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs all tests: builds them once, then runs two parts at a time, the longest first.
+"""Runs all tests: builds them once, then runs three parts at a time, the longest first.
 
-Most tests wait, for a browser, a server or a timeout; two parts at a time keep the cores busy. A part is a program of Rust
+Most tests wait, for a browser, a server or a timeout; three parts at a time keep two cores busy. A part is a program of Rust
 tests, as cargo names it, or one of the stages below. Names as arguments select parts; --list shows them. The output of a part
 is printed when the part ends, in one piece. Exit code 1 if a part fails; the last lines name it.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CARGO = os.environ.get("CARGO", "cargo")
 # Parts at a time.
-LANES = 2
+LANES = 3
 # Seconds after which a part that hangs ends as a failure.
 LIMIT = 1500
 # Parts that take a minute or more on two cores, the longest first; the others follow.
