@@ -50,7 +50,7 @@ pub const MAX_KV_QUERY_BYTES: usize = 32 * 1_024;
 /// Most conditions of a search on members of values, or on namespaces.
 pub const MAX_KV_CONDITIONS: usize = 64;
 /// Bytes of text that a search compares with words at once: each byte counts for every word. They cost as much as a slice of events.
-pub const KV_COMPARED_BYTES: usize = 16 * WORK_SLICE_BYTES;
+pub const KV_COMPARED_BYTES: usize = 4 * WORK_SLICE_BYTES;
 /// Longest life of a key-value entry that expires.
 pub const MAX_KV_LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
 /// Entries, or namespaces, that one search looks at; the answer then says where to continue. Also the largest `offset`.

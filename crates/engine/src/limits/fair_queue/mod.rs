@@ -28,6 +28,7 @@ use threadline_core::{
 };
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
+    task::yield_now,
     time::timeout,
 };
 
@@ -196,6 +197,8 @@ impl QueuedWork {
             return Ok(());
         }
         self.slice = None;
+        // A place that is granted at once is no point at which the runtime runs other tasks of this thread.
+        yield_now().await;
         let Begun { queue, owner, .. } = &*self.begun;
         let place = queue.order().again(owner, length);
         queue.wait(owner, place, length, false).await?;

@@ -64,6 +64,25 @@ async fn settle() {
     sleep(SLICE_TIME / 10).await;
 }
 
+#[tokio::test]
+async fn other_tasks_of_a_thread_run_between_two_slices() {
+    let (simulated, ran) = (Simulated::new(1), Arc::new(AtomicU64::new(0)));
+    let counting = ran.clone();
+    let other = tokio::spawn(async move {
+        loop {
+            counting.fetch_add(1, Relaxed);
+            yield_now().await;
+        }
+    });
+    let mut work = simulated.queue.begin(&client("a", "u")).await.expect("a slice");
+    for slice in 1..=20 {
+        work.done(WORK_SLICE_BYTES, 0);
+        work.go_on().await.expect("a slice");
+        assert!(ran.load(Relaxed) >= slice, "the thread did nothing else before slice {slice}");
+    }
+    other.abort();
+}
+
 #[tokio::test(start_paused = true)]
 async fn before_a_small_work_at_most_one_slice_of_each_other_project_is_done() {
     for (slots, projects, users) in [(1, 1, 1), (2, 1, 12), (2, 8, 3), (4, 20, 2), (8, 3, 1)] {
