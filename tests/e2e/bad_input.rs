@@ -161,6 +161,7 @@ everywhere! {
                     }
                     match status {
                         Some(status) => assert_problem(&answer, &[status], &line),
+                        None if route.opens_thread_socket() => assert_problem(&answer, &[400], &line),
                         None if route.is_forgiving() => assert!(matches!(answer.status, 200 | 204), "{line}"),
                         None => assert_problem(&answer, &[404], &line),
                     }

@@ -192,20 +192,22 @@ everywhere! {
         let of = async |name: &str, scopes: &[Scope]| user(key(server, "default", scopes).await, name);
         let mut reader = Line::open(&of("ann", &[Scope::Read]).await).await;
         reader.subscribe(&["lifecycle"]).await;
-        let mut writer = Line::open(&of("ann", &[Scope::Chat]).await).await;
+        let writer = Line::open(&of("ann", &[Scope::Chat]).await).await;
         let may = of("ann", &[Scope::Read, Scope::Chat]).await;
-        let mut ann = Line::open(&may).await;
+        let ann = Line::open(&may).await;
         let respond = json!({ "interrupt_id": "i", "response": 1 });
+        let mut lines = [reader, writer, ann];
         for (line, method, params) in [
-            (&mut reader, "run.start", says("u", "hi")),
-            (&mut reader, "input.respond", respond.clone()),
-            (&mut writer, "run.start", says("u", "hi")),
-            (&mut writer, "subscription.subscribe", json!({ "channels": ["lifecycle"] })),
-            (&mut ann, "input.respond", respond),
+            (0, "run.start", says("u", "hi")),
+            (0, "input.respond", respond.clone()),
+            (1, "run.start", says("u", "hi")),
+            (1, "subscription.subscribe", json!({ "channels": ["lifecycle"] })),
+            (2, "input.respond", respond),
         ] {
-            let refused = line.command(method, params).await;
+            let refused = lines[line].command(method, params).await;
             assert_eq!((&refused["type"], &refused["error"]), (&json!("error"), &json!("permission_denied")), "{refused}");
         }
+        let [_, _, mut ann] = lines;
         // The thread of another user is one that does not exist.
         let mut bob = Line::open(&of("bob", &[Scope::Read, Scope::Chat]).await).await;
         bob.subscribe(&ROOT).await;
