@@ -1,4 +1,4 @@
-import type { FormEvent } from "react";
+import { type FormEvent, useLayoutEffect, useRef } from "react";
 import type { Line } from "./thread.ts";
 
 type Props = {
@@ -11,6 +11,8 @@ type Props = {
 
 /** Messages as one client has them, and a field to write with it. */
 export function Panel({ name, lines, error, send }: Props) {
+  const list = useRef<HTMLOListElement>(null);
+  useLayoutEffect(() => list.current?.scrollTo({ top: list.current.scrollHeight }), [lines]);
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     send?.(String(new FormData(event.currentTarget).get("text")));
@@ -19,7 +21,7 @@ export function Panel({ name, lines, error, send }: Props) {
   return (
     <section aria-label={name}>
       <h2>{name}</h2>
-      <ol aria-live="polite">
+      <ol ref={list} aria-live="polite">
         {lines.map(({ role, text }, at) => (
           <li key={at} className={role}>
             {text}
