@@ -100,7 +100,7 @@ folders=(
   tests/agui tests/real/node
   # Published releases of CopilotKit.
   tests/copilotkit/packages/newest tests/copilotkit/packages/browser
-  examples/copilotkit examples/agentkit examples/react examples/ai-sdk
+  examples/copilotkit examples/agentkit examples/react examples/ai-sdk examples/all-clients
   # Bun, Deno, workerd and Node 22, beside the Node of this machine.
   sdk/typescript/test/runtimes
   sdk/typescript sdk/typescript/test/react18 console

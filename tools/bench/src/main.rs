@@ -20,6 +20,7 @@ mod ack;
 mod append;
 mod bare;
 mod disk;
+mod doors;
 mod fanout;
 mod first;
 mod followers;
@@ -59,6 +60,8 @@ pub enum Workload {
     Start,
     /// From an append to the sockets of ten followers, at half of the saturation
     Live,
+    /// An agent's run through every API that streams: latency, and the speed of one stream
+    Doors,
     /// A thousand followers of one thread under load
     Fanout,
     /// A long thread read over one socket
@@ -338,6 +341,9 @@ async fn measure(workload: Workload, plan: &Plan, report: &mut Report) -> Result
     if wanted(Workload::Live) {
         live::measure(plan, saturation, report).await?;
         first::measure(plan, report).await?;
+    }
+    if wanted(Workload::Doors) {
+        doors::measure(plan, report).await?;
     }
     if wanted(Workload::Fanout) {
         fanout::measure(plan, report).await?;

@@ -15,13 +15,17 @@ use serde_json::{Map, Value};
 use threadline_backing::{Postgres, Redis};
 
 /// Keys that other programs read.
-const KEYS: [&str; 22] = [
+const KEYS: [&str; 26] = [
     "append.store_ratio_to_bare",
     "append.socket_ratio",
     "append.events_per_s",
     "ack.p50_us",
     "ack.ratio",
     "live.p99_ms",
+    "doors.socket.p50_ms",
+    "doors.sse.events_ratio",
+    "doors.langgraph.p50_ratio",
+    "doors.durable_streams.p99_ms",
     "fanout.deliveries_per_s",
     "fanout.naive_deliveries_per_s",
     "fanout.ratio_to_naive",

@@ -3,7 +3,7 @@
 //! The feed keeps the newest change of each thread. A socket that joins, also again, receives the changes since a
 //! little before its token was issued, so its list is complete. Every push may be repeated.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
@@ -28,6 +28,9 @@ use crate::api::{
         view::{ThreadRecord, UNNAMED_AGENT},
     },
 };
+
+/// Time before a join in which a client may have lost its streams and its socket to the end of a server.
+const AWAY: Duration = Duration::from_secs(60);
 
 /// Socket that follows a user's feed.
 pub struct FeedPlane {
@@ -96,13 +99,27 @@ impl ChannelHandler for Silent {
     }
 }
 
+/// Notification of a run that a client was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Told {
+    run: RunId,
+    attempt: u64,
+    ended: bool,
+}
+
+impl Told {
+    fn of(run: &Run) -> Self {
+        Self { run: run.id.clone(), attempt: run.attempt, ended: !run.status.is_active() }
+    }
+}
+
 /// State of a thread when it was last read. The name of a change depends on this state.
 #[derive(Debug, Clone)]
 struct Seen {
     name: Option<String>,
     archived: bool,
-    /// Run that the client was last notified of, and true if it was notified of its end.
-    told: Option<(RunId, bool)>,
+    /// Run that the client was last notified of.
+    told: Option<Told>,
     last_run_at: Option<Timestamp>,
 }
 
@@ -111,16 +128,16 @@ impl Seen {
         Self {
             name: thread.name.clone(),
             archived: thread.archived,
-            told: thread.active_run.as_ref().map(|run| (run.id.clone(), false)),
+            told: thread.active_run.as_ref().map(Told::of),
             last_run_at: thread.last_run_at,
         }
     }
 
-    /// True if a run has started or ended since this state was read.
+    /// True if a run has started, was taken over or has ended since this state was read.
     fn is_behind(&self, thread: &Thread) -> bool {
-        let active = thread.active_run.as_ref().map(|run| &run.id);
+        let active = thread.active_run.as_ref().map(Told::of);
         self.last_run_at != thread.last_run_at
-            || self.told.as_ref().is_some_and(|(told, ended)| !ended && active != Some(told))
+            || self.told.as_ref().is_some_and(|told| !told.ended && active.as_ref() != Some(told))
     }
 }
 
@@ -188,15 +205,17 @@ impl Following {
             // The thread was not read before, so only a run after the join is reported.
             None => thread.last_run_at.is_some_and(|at| at >= self.joined_at),
         };
-        if ran
-            && entry.cursor > self.since
-            && let Some(run) = self.newest_run(&thread).await
-        {
-            let now = Some((run.id.clone(), !run.status.is_active()));
-            if seen.told != now {
+        let repeated = entry.cursor <= self.since;
+        let recent = thread.last_run_at.is_some_and(|at| at.plus(AWAY) >= self.joined_at);
+        let ran = if repeated { recent } else { ran };
+        if ran && let Some(run) = self.newest_run(&thread).await {
+            let now = Some(Told::of(&run));
+            // A takeover that came before the join has cut what the client followed, and it connects again only if notified.
+            let untold = if repeated { was_taken_over(&run) } else { seen.told != now };
+            if untold {
                 pushes.extend(self.activity(&thread, &run).await);
+                seen.told = now;
             }
-            seen.told = now;
         }
         if self.known.len() < MAX_REMEMBERED_THREADS || self.known.contains_key(id) {
             self.known.insert(id.clone(), seen);
@@ -219,7 +238,8 @@ impl Following {
         let activity = json!({
             "threadId": thread.id.as_str(),
             "agentId": thread.agent.as_ref().or(run.agent.as_ref()).map_or(UNNAMED_AGENT, |agent| agent.as_str()),
-            "runId": run.id.as_str(),
+            // A client ignores a run that it has followed in the last 30 s, also if its stream was cut, as it was by a takeover.
+            "runId": (!was_taken_over(run)).then_some(run.id.as_str()),
             "eventType": kind,
             "latestEventId": self.newest_event(thread).await,
         });
@@ -232,6 +252,11 @@ impl Following {
         let (seq, event, _) = page.slice.events().last()?;
         Some(event_id::of(std::str::from_utf8(event).ok()?, page.epoch, seq))
     }
+}
+
+/// True if the run has had another driver or producer before.
+fn was_taken_over(run: &Run) -> bool {
+    run.is_taken_up() || run.driven && run.attempt > 1
 }
 
 /// Names a change. Lists that hide archived threads depend on the name, so every change of an archived thread is
