@@ -139,9 +139,7 @@ async fn respond(
     let answers = answers.into_iter().map(|Answered { interrupt_id, response }| {
         json!({ "interruptId": interrupt_id, "status": "resolved", "payload": response })
     });
-    let not_asked = || {
-        NotStarted::NotAsked(format!("no agent has asked in the thread {id:?}, which does not exist", id = id.as_str()))
-    };
+    let not_asked = || NotStarted::NotAsked("the thread does not exist, so no agent has asked in it".to_owned());
     let thread = thread_of(state, principal, id).await?.ok_or_else(not_asked)?;
     let agent = asker(state, principal, id).await?.or_else(|| thread.agent.clone());
     let Some(agent) = agent else {

@@ -181,7 +181,7 @@ everywhere! {
             assert_eq!(subscriptions(&mut full).await["type"], "success");
         }
         let refused = subscriptions(&mut full).await;
-        assert_eq!((&refused["type"], &refused["error"]), (&json!("error"), &json!("unknown_error")), "{refused}");
+        assert_eq!((&refused["type"], &refused["error"]), (&json!("error"), &json!("invalid_argument")), "{refused}");
     }
 }
 

@@ -42,7 +42,7 @@ function Chat() {
         </p>
       ))}
       {stream.interrupts.map(({ id, value }) => (
-        <button key={id} onClick={() => stream.respond({ approved: true })}>
+        <button key={id} onClick={() => stream.respond({ approved: true }, { interruptId: id })}>
           {value.message}
         </button>
       ))}
