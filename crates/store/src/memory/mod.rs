@@ -48,6 +48,7 @@ mod queue;
 mod queue_row;
 mod staging;
 mod status;
+mod streams;
 mod sums;
 mod tool_claims;
 mod transfer;
@@ -94,6 +95,7 @@ struct State {
     jobs: job_table::Jobs,
     usage: sums::Sums,
     kv: kv_table::Entries,
+    streams: streams::Streams,
 }
 
 /// A thread with its head, its runs and its log.
