@@ -194,6 +194,8 @@ pub const STREAM_SWEEP: usize = 256;
 pub const STREAM_TOUCH_PART: u64 = 20;
 /// Time after which a node that is not alone looks again for writes of other nodes to a stream that somebody waits for.
 pub const STREAM_POLL: Duration = Duration::from_secs(1);
+/// The same time on a node that knows of no other one.
+pub const STREAM_RECHECK: Duration = Duration::from_secs(5);
 
 /// Most batches kept in memory per followed thread; [`RING_BYTES`] holds as well.
 pub const RING_BATCHES: usize = 256;

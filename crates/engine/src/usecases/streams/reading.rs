@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use threadline_core::{
     Principal,
-    limits::{MAX_PAGE_BYTES, STREAM_CHUNKS, STREAM_POLL, STREAM_TOUCH_PART},
+    limits::{STREAM_CHUNKS, STREAM_POLL, STREAM_RECHECK, STREAM_TOUCH_PART},
     streams::{Life, Stream, StreamPath, StreamRecord, part},
 };
 use tokio::time::{Instant, sleep_until};
@@ -44,19 +44,25 @@ impl Streams {
         Ok(())
     }
 
-    /// Reads the page after a position, in slices of the queue of work.
-    pub async fn page(&self, principal: &Principal, stream: &Stream, after: u64) -> Result<StreamPage, StreamError> {
+    /// Reads the page after a position, in slices of the queue of work: no further append once it has `bytes`.
+    pub async fn page(
+        &self,
+        principal: &Principal,
+        stream: &Stream,
+        after: u64,
+        bytes: usize,
+    ) -> Result<StreamPage, StreamError> {
         let is_json = stream.record.content_type.is_json();
         let mut page = StreamPage { body: Vec::new(), next: after };
         if after >= stream.record.tail {
             return Ok(page);
         }
         let mut work = self.deps.data.queue.begin(principal).await?;
-        while page.body.len() < MAX_PAGE_BYTES
+        while page.body.len() < bytes
             && let Some(source) = stream.record.source_of(stream.key, page.next)
         {
             work.go_on().await?;
-            let left = MAX_PAGE_BYTES - page.body.len();
+            let left = bytes - page.body.len();
             let store = &self.deps.data.store;
             let chunks = store.stream_chunks(source.stream, page.next, STREAM_CHUNKS, left).await?;
             let before = (page.next, page.body.len());
@@ -100,8 +106,8 @@ impl StreamFollower {
     }
 
     /// Reads the page after a position.
-    pub async fn page(&self, after: u64) -> Result<StreamPage, StreamError> {
-        self.streams.page(&self.principal, &self.stream, after).await
+    pub async fn page(&self, after: u64, bytes: usize) -> Result<StreamPage, StreamError> {
+        self.streams.page(&self.principal, &self.stream, after, bytes).await
     }
 
     /// Waits until the stream has data after a position, or is closed; false if the time is over before. Keeps the stream from expiring
@@ -119,7 +125,7 @@ impl StreamFollower {
                         return Ok(false);
                     }
                     self.streams.touch(&self.stream).await?;
-                    if self.streams.deps.bus.has_others() && !self.watcher.takes_poll() {
+                    if !self.watcher.takes_poll(self.poll()) {
                         continue;
                     }
                 }
@@ -135,9 +141,13 @@ impl StreamFollower {
         }
     }
 
+    /// Time between two looks at the row for all readers of this node.
+    fn poll(&self) -> Duration {
+        if self.streams.deps.bus.has_others() { STREAM_POLL } else { STREAM_RECHECK }
+    }
+
     /// Moment at which the row is looked at although nobody wakes this reader.
     fn next_look(&self, until: Option<Instant>) -> Instant {
-        let others = self.streams.deps.bus.has_others().then_some(STREAM_POLL);
         // Three looks in the life of a stream, so that a slow one does not lose it.
         let life = match self.stream.record.life {
             Some(Life::Idle(seconds)) => Some(Duration::from_millis(seconds.saturating_mul(1_000) / 3)),
@@ -147,7 +157,7 @@ impl StreamFollower {
             }
             None => None,
         };
-        let wait = others.into_iter().chain(life).min().unwrap_or(Duration::from_secs(3_600));
+        let wait = life.map_or(self.poll(), |life| life.min(self.poll()));
         let look = Instant::now() + wait.max(Duration::from_millis(100));
         until.map_or(look, |until| until.min(look))
     }

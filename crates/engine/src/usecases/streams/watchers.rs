@@ -1,14 +1,15 @@
 //! Readers that wait for writes of plain streams.
 //!
-//! A write of this node wakes them. If there may be other nodes, one of the readers of a stream reads its row each [`STREAM_POLL`], for
-//! all of them.
+//! A write of this node wakes them. For writes of other nodes, one of the readers of a stream reads its row from time
+//! to time, for all of them.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-use threadline_core::{limits::STREAM_POLL, streams::StreamKey};
+use threadline_core::streams::StreamKey;
 use tokio::{sync::watch, time::Instant};
 
 /// Newest known end of a stream.
@@ -76,10 +77,10 @@ impl Watcher {
     }
 
     /// True if this reader is to look at the row for all of them now.
-    pub(super) fn takes_poll(&self) -> bool {
+    pub(super) fn takes_poll(&self, every: Duration) -> bool {
         let mut map = locked(&self.map);
         let Some(watched) = map.get_mut(&self.key) else { return false };
-        let due = watched.polled.elapsed() >= STREAM_POLL;
+        let due = watched.polled.elapsed() >= every;
         if due {
             watched.polled = Instant::now();
         }
@@ -101,6 +102,8 @@ impl Drop for Watcher {
 
 #[cfg(test)]
 mod tests {
+    use threadline_core::limits::STREAM_POLL;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -113,7 +116,7 @@ mod tests {
         let waits = tokio::time::timeout(STREAM_POLL, other.passed(5)).await;
         assert!(waits.is_err(), "nothing is new");
         // One of them looks again for all.
-        assert_eq!((one.takes_poll(), other.takes_poll()), (true, false));
+        assert_eq!([&one, &other].map(|reader| reader.takes_poll(STREAM_POLL)), [true, false]);
         watchers.note(key, Seen { tail: 3, ended: true });
         other.passed(5).await;
         drop((one, other));
