@@ -10,7 +10,7 @@ use threadline_engine::{AppendRequest, Content, NewStream};
 use threadline_http::{
     extract::{Caller, InPath},
     problem::{Problem, ProblemDocument},
-    state::run_to_completion,
+    run_to_completion,
 };
 
 use super::{answers, requests};

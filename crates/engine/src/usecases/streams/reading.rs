@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use threadline_core::{
-    Principal,
+    Principal, Timestamp,
     limits::{STREAM_CHUNKS, STREAM_POLL, STREAM_RECHECK, STREAM_TOUCH_PART},
     streams::{Life, Stream, StreamPath, StreamRecord, part},
 };
@@ -33,15 +33,16 @@ pub struct StreamFollower {
 }
 
 impl Streams {
-    /// Moves the end of a stream's life, because it is read.
-    pub async fn touch(&self, stream: &Stream) -> Result<(), StreamError> {
-        let Some(life @ Life::Idle(seconds)) = stream.record.life else { return Ok(()) };
+    /// Moves the end of a stream's life, because it is read. Returns that end.
+    pub async fn touch(&self, stream: &Stream) -> Result<Option<Timestamp>, StreamError> {
+        let Some(life @ Life::Idle(seconds)) = stream.record.life else { return Ok(stream.expires_at) };
         let end = life.end(self.deps.clock.now());
         let step = i64::try_from(seconds.saturating_mul(1_000) / STREAM_TOUCH_PART).unwrap_or(i64::MAX);
-        if stream.expires_at.is_some_and(|at| at.0.saturating_add(step) <= end.0) {
-            self.deps.data.store.touch_stream(stream.key, end).await?;
+        if stream.expires_at.is_none_or(|at| at.0.saturating_add(step) > end.0) {
+            return Ok(stream.expires_at);
         }
-        Ok(())
+        self.deps.data.store.touch_stream(stream.key, end).await?;
+        Ok(Some(end))
     }
 
     /// Reads the page after a position, in slices of the queue of work: no further append once it has `bytes`.
@@ -124,7 +125,7 @@ impl StreamFollower {
                     if until.is_some_and(|until| until <= Instant::now()) {
                         return Ok(false);
                     }
-                    self.streams.touch(&self.stream).await?;
+                    self.stream.expires_at = self.streams.touch(&self.stream).await?;
                     if !self.watcher.takes_poll(self.poll()) {
                         continue;
                     }
