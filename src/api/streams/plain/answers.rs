@@ -1,7 +1,7 @@
 //! Header fields of responses on plain streams, and refusals that have some.
 
 use axum::{
-    http::{HeaderMap, HeaderName, HeaderValue, header},
+    http::{HeaderName, HeaderValue, header},
     response::{IntoResponse, Response},
 };
 use threadline_core::Timestamp;
@@ -94,17 +94,16 @@ pub fn refused(error: StreamError, producer: Option<&Producer>) -> Response {
     response
 }
 
-/// True if a header field has this text.
-#[cfg(test)]
-pub fn has(headers: &HeaderMap, name: &HeaderName, text: &str) -> bool {
-    headers.get(name).is_some_and(|value| value == text)
-}
-
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderMap;
     use threadline_core::{Epoch, streams::ContentType};
 
     use super::*;
+
+    fn has(headers: &HeaderMap, name: &HeaderName, text: &str) -> bool {
+        headers.get(name).is_some_and(|value| value == text)
+    }
 
     #[test]
     fn refusals_say_what_a_producer_needs() {
