@@ -31,7 +31,7 @@ pub struct NewAppend {
     pub content_type: Option<ContentType>,
     /// Bytes or messages; 0 for a request that only closes.
     pub count: u64,
-    /// `Stream-Seq`.
+    /// Number of the append in the header `Stream-Seq`.
     pub seq: Option<String>,
     /// Producer, if the append is one of a producer.
     pub producer: Option<Producer>,
@@ -48,7 +48,7 @@ pub enum AppendDone {
     Repeated,
 }
 
-/// What the response to an append says.
+/// Result of an append, as the response says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     /// True if the append has changed the stream.
@@ -70,7 +70,7 @@ pub enum AppendRefusal {
     Seq,
     /// The producer has claimed a later epoch.
     StaleEpoch {
-        /// That epoch.
+        /// Epoch that the producer has begun since.
         current: u64,
     },
     /// An epoch does not begin with the number 0.

@@ -38,7 +38,7 @@ pub enum PathError {
 }
 
 impl StreamPath {
-    /// Parses a path.
+    /// Parses a decoded path of a URL.
     pub fn new(text: &str) -> Result<Self, PathError> {
         if text.is_empty() || text.starts_with('/') || text.ends_with('/') {
             return Err(PathError::Empty);
@@ -171,7 +171,7 @@ pub struct Inherited {
 pub struct StreamRecord {
     /// Incarnation of the stream, part of its offsets. A fork has that of its source.
     pub epoch: Epoch,
-    /// Media type.
+    /// Media type of the content.
     pub content_type: ContentType,
     /// Life; `None` for a stream that does not expire.
     pub life: Option<Life>,
@@ -181,7 +181,7 @@ pub struct StreamRecord {
     pub closed_by: Option<Producer>,
     /// Position after the last byte, or JSON message.
     pub tail: u64,
-    /// Last `Stream-Seq`.
+    /// `Stream-Seq` of the last append that had one.
     pub last_seq: Option<String>,
     /// Origin, if the stream is a fork.
     pub origin: Option<Origin>,
@@ -237,9 +237,9 @@ pub struct Stream {
     pub expires_at: Option<Timestamp>,
     /// True if forks of the stream exist.
     pub has_forks: bool,
-    /// Counted bytes.
+    /// Counted bytes of the row, the chunks and the producers.
     pub size: i64,
-    /// What the row keeps.
+    /// Record that the row keeps.
     pub record: StreamRecord,
 }
 
@@ -262,7 +262,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Counted bytes.
+    /// Counted bytes of the row.
     pub fn size(&self) -> i64 {
         counted(self.body.len())
     }

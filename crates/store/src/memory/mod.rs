@@ -48,6 +48,7 @@ mod queue;
 mod queue_row;
 mod staging;
 mod status;
+mod stream_table;
 mod streams;
 mod sums;
 mod tool_claims;
@@ -95,7 +96,7 @@ struct State {
     jobs: job_table::Jobs,
     usage: sums::Sums,
     kv: kv_table::Entries,
-    streams: streams::Streams,
+    streams: stream_table::Streams,
 }
 
 /// A thread with its head, its runs and its log.

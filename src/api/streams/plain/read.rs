@@ -15,7 +15,7 @@ use threadline_core::{
 use threadline_engine::{ServiceError, StreamError, StreamPage};
 use threadline_http::{
     etag::tags,
-    extract::{Caller, InPath, Params},
+    extract::{Caller, Params},
     problem::{Problem, ProblemDocument},
     sse,
 };
@@ -25,7 +25,7 @@ use utoipa::IntoParams;
 use super::{
     answers::{self, DATA_ENCODING},
     live::Live,
-    requests,
+    requests::InStream,
 };
 use crate::api::{
     ApiState,
@@ -63,12 +63,11 @@ pub struct PlainReadParams {
 pub async fn read(
     State(state): State<ApiState>,
     Caller(principal): Caller,
-    InPath(path): InPath,
+    InStream(path): InStream,
     Params(params): Params<PlainReadParams>,
     method: Method,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let path = requests::stream_path(&path)?;
     let from = match (&params.offset, params.live) {
         (Some(offset), _) => From::parse(offset)?,
         (None, None) => From::Beginning,

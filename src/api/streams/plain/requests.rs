@@ -1,14 +1,20 @@
 //! Header fields of requests on plain streams.
 
-use axum::http::{HeaderMap, HeaderName, Uri, header};
+use axum::{
+    extract::{FromRequestParts, Request},
+    http::{HeaderMap, HeaderName, Uri, header, request::Parts},
+};
 use percent_encoding::percent_decode_str;
 use threadline_core::{
     Timestamp,
     limits::{MAX_STREAM_NAME_BYTES, MAX_STREAM_TTL},
-    streams::{ContentType, Life, Producer, StreamPath},
+    streams::{ContentType, Life, PathError, Producer, StreamPath},
 };
 use threadline_engine::NewFork;
-use threadline_http::problem::{Problem, ProblemType};
+use threadline_http::{
+    extract::InPath,
+    problem::{Problem, ProblemType},
+};
 
 use super::answers::{EXPIRES_AT, PRODUCER_EPOCH, PRODUCER_SEQ, TTL};
 use crate::api::streams::{headers::CLOSED, offset::From};
@@ -23,11 +29,64 @@ const MAX_NUMBER: u64 = 9_007_199_254_740_991;
 /// Prefixes that the path of a source may have: that of this server, and that of the protocol's own server.
 const PREFIXES: [&str; 2] = ["/streams/v1/stream/", "/v1/stream/"];
 
+/// The stream named in the path.
+#[derive(Debug)]
+pub struct InStream(pub StreamPath);
+
+impl<S: Send + Sync> FromRequestParts<S> for InStream {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let InPath(path) = InPath::from_request_parts(parts, state).await?;
+        stream_path(&path).map(Self)
+    }
+}
+
+/// Header fields of a request that creates a stream.
+#[derive(Debug)]
+pub struct Creation {
+    pub kind: Option<ContentType>,
+    pub life: Option<Life>,
+    pub fork: Option<NewFork>,
+    pub closed: bool,
+    /// URL of the stream.
+    pub location: String,
+}
+
+impl Creation {
+    pub fn of(request: &Request) -> Result<Self, Problem> {
+        let headers = request.headers();
+        Ok(Self {
+            kind: content_type(headers)?,
+            life: life(headers)?,
+            fork: fork(headers)?,
+            closed: closes(headers)?,
+            location: location(headers, request.uri()),
+        })
+    }
+}
+
+/// Header fields of an append.
+#[derive(Debug)]
+pub struct Append {
+    pub kind: Option<ContentType>,
+    pub seq: Option<String>,
+    pub producer: Option<Producer>,
+    pub closes: bool,
+}
+
+impl Append {
+    pub fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+        let (kind, seq) = (content_type(headers)?, seq(headers)?);
+        Ok(Self { kind, seq, producer: producer(headers)?, closes: closes(headers)? })
+    }
+}
+
 /// Reads the path of a stream, which is decoded.
-pub fn stream_path(text: &str) -> Result<StreamPath, Problem> {
+fn stream_path(text: &str) -> Result<StreamPath, Problem> {
     StreamPath::new(text).map_err(|error| match error {
-        // Nothing else is served below a reserved segment.
-        threadline_core::streams::PathError::Reserved => Problem::new(ProblemType::NotFound, error.to_string()),
+        // A reserved segment serves other routes, or none.
+        PathError::Reserved => Problem::new(ProblemType::NotFound, error.to_string()),
         error => Problem::invalid(format!("invalid path {text:?}: {error}")),
     })
 }
@@ -51,7 +110,7 @@ fn number(name: &HeaderName, text: &str, most: u64) -> Result<u64, Problem> {
 }
 
 /// Media type that a request names; `None` if it names none.
-pub fn content_type(headers: &HeaderMap) -> Result<Option<ContentType>, Problem> {
+fn content_type(headers: &HeaderMap) -> Result<Option<ContentType>, Problem> {
     match text(headers, &header::CONTENT_TYPE)? {
         None | Some("") => Ok(None),
         Some(named) => {
@@ -62,12 +121,12 @@ pub fn content_type(headers: &HeaderMap) -> Result<Option<ContentType>, Problem>
 }
 
 /// True if the request closes the stream.
-pub fn closes(headers: &HeaderMap) -> Result<bool, Problem> {
+fn closes(headers: &HeaderMap) -> Result<bool, Problem> {
     Ok(text(headers, &CLOSED)?.is_some_and(|value| value.eq_ignore_ascii_case("true")))
 }
 
 /// Life of a stream that is created.
-pub fn life(headers: &HeaderMap) -> Result<Option<Life>, Problem> {
+fn life(headers: &HeaderMap) -> Result<Option<Life>, Problem> {
     match (text(headers, &TTL)?, text(headers, &EXPIRES_AT)?) {
         (None, None) => Ok(None),
         (Some(_), Some(_)) => Err(Problem::invalid("a request has Stream-TTL or Stream-Expires-At, not both")),
@@ -80,7 +139,7 @@ pub fn life(headers: &HeaderMap) -> Result<Option<Life>, Problem> {
 }
 
 /// Origin of a stream that is created.
-pub fn fork(headers: &HeaderMap) -> Result<Option<NewFork>, Problem> {
+fn fork(headers: &HeaderMap) -> Result<Option<NewFork>, Problem> {
     let (offset, sub) = (text(headers, &FORK_OFFSET)?, text(headers, &FORK_SUB_OFFSET)?);
     let Some(source) = text(headers, &FORKED_FROM)? else {
         return match offset.or(sub) {
@@ -108,7 +167,7 @@ fn source_path(text: &str) -> Result<StreamPath, Problem> {
 }
 
 /// `Stream-Seq` of an append.
-pub fn seq(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+fn seq(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     text(headers, &SEQ)?.map(|seq| named(&SEQ, seq)).transpose()
 }
 
@@ -120,7 +179,7 @@ fn named(name: &HeaderName, text: &str) -> Result<String, Problem> {
 }
 
 /// Producer of an append.
-pub fn producer(headers: &HeaderMap) -> Result<Option<Producer>, Problem> {
+fn producer(headers: &HeaderMap) -> Result<Option<Producer>, Problem> {
     let fields = [&PRODUCER_ID, &PRODUCER_EPOCH, &PRODUCER_SEQ].map(|name| text(headers, name));
     let [id, epoch, seq] = fields;
     match (id?, epoch?, seq?) {
@@ -136,7 +195,7 @@ pub fn producer(headers: &HeaderMap) -> Result<Option<Producer>, Problem> {
 }
 
 /// URL of a stream that was created, as the client has named it.
-pub fn location(headers: &HeaderMap, uri: &Uri) -> String {
+fn location(headers: &HeaderMap, uri: &Uri) -> String {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).or_else(|| uri.host());
     let scheme = headers.get("x-forwarded-proto").and_then(|scheme| scheme.to_str().ok());
     match host {

@@ -8,12 +8,15 @@ use axum::{
 use threadline_core::limits::MAX_STREAM_APPEND_BYTES;
 use threadline_engine::{AppendRequest, Content, NewStream};
 use threadline_http::{
-    extract::{Caller, InPath},
+    extract::Caller,
     problem::{Problem, ProblemDocument},
     run_to_completion,
 };
 
-use super::{answers, requests};
+use super::{
+    answers,
+    requests::{Append, Creation, InStream},
+};
 use crate::api::ApiState;
 
 /// Creates a stream, or a fork of another one, with the body as its first content.
@@ -35,14 +38,10 @@ use crate::api::ApiState;
 pub async fn create(
     State(state): State<ApiState>,
     Caller(principal): Caller,
-    InPath(path): InPath,
+    InStream(path): InStream,
     request: Request,
 ) -> Result<Response, Problem> {
-    let path = requests::stream_path(&path)?;
-    let headers = request.headers();
-    let kind = requests::content_type(headers)?;
-    let (life, fork, closed) = (requests::life(headers)?, requests::fork(headers)?, requests::closes(headers)?);
-    let location = requests::location(headers, request.uri());
+    let Creation { kind, life, fork, closed, location } = Creation::of(&request)?;
     let body = state.http.body(request, MAX_STREAM_APPEND_BYTES).await?;
     run_to_completion(async move {
         let content = Content { kind: kind.as_ref(), body: &body };
@@ -78,13 +77,10 @@ pub async fn create(
 pub async fn append(
     State(state): State<ApiState>,
     Caller(principal): Caller,
-    InPath(path): InPath,
+    InStream(path): InStream,
     request: Request,
 ) -> Result<Response, Problem> {
-    let path = requests::stream_path(&path)?;
-    let headers = request.headers();
-    let kind = requests::content_type(headers)?;
-    let (seq, producer, closes) = (requests::seq(headers)?, requests::producer(headers)?, requests::closes(headers)?);
+    let Append { kind, seq, producer, closes } = Append::of(request.headers())?;
     let body = state.http.body(request, MAX_STREAM_APPEND_BYTES).await?;
     if body.is_empty() && !closes {
         return Err(Problem::invalid("the body is empty: an append has content, or Stream-Closed: true"));
@@ -116,9 +112,8 @@ pub async fn append(
 pub async fn delete(
     State(state): State<ApiState>,
     Caller(principal): Caller,
-    InPath(path): InPath,
+    InStream(path): InStream,
 ) -> Result<Response, Problem> {
-    let path = requests::stream_path(&path)?;
     run_to_completion(async move {
         state.service.streams.delete(&principal, &path).await?;
         Ok(StatusCode::NO_CONTENT.into_response())

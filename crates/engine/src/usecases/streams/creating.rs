@@ -10,7 +10,11 @@ use threadline_core::{
 };
 use threadline_store::{StreamWrite, StreamWriteKind};
 
-use super::{Content, StreamConflict, StreamError, Streams, busy, live, place, tag, watchers::Seen};
+use super::{
+    error::{StreamConflict, StreamError},
+    service::{Content, Streams, busy, live, place, tag},
+    watchers::Seen,
+};
 
 /// A stream to be created.
 #[derive(Debug, Clone)]
@@ -36,7 +40,7 @@ pub struct NewFork {
     pub sub: u64,
 }
 
-/// What a fork has of its source.
+/// Part of a source that a fork has.
 struct Source {
     key: StreamKey,
     epoch: Epoch,
@@ -141,7 +145,7 @@ impl Streams {
         Stream { key, tag: tag(), state: StreamState::Live, expires_at, has_forks: false, size, record }
     }
 
-    /// What a fork has of its source, and the media type.
+    /// Part of the source that a fork has, and the media type.
     async fn source(
         &self,
         principal: &Principal,
@@ -196,7 +200,7 @@ fn not_there(what: &str) -> StreamError {
 /// True if the stream that exists is as a request wants it.
 fn is_same(record: &StreamRecord, new: &NewStream<'_>) -> bool {
     let (same_type, same_life, same_origin) = match (&new.fork, &record.origin) {
-        // What a fork does not name is that of its source.
+        // A fork without a type or a life has those of its source.
         (Some(fork), Some(origin)) => {
             let at = fork.at.is_none_or(|(at, epoch)| {
                 at.checked_add(fork.sub) == Some(origin.at) && (epoch == record.epoch || at == 0)

@@ -10,7 +10,8 @@ use threadline_core::{
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    StreamError, Streams,
+    error::StreamError,
+    service::Streams,
     watchers::{Seen, Watcher},
 };
 
