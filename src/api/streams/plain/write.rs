@@ -32,9 +32,9 @@ use crate::api::ApiState;
     (status = 200, description = "The stream exists, with the same configuration"),
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 404, description = "The source of a fork does not exist", body = ProblemDocument),
-    (status = 409, description = "A stream of this path exists, or cannot be forked", body = ProblemDocument),
+    (status = 507, description = "Storage full", body = ProblemDocument),
     (status = 413, description = "Content too large", body = ProblemDocument),
-    (status = 507, description = "Storage full", body = ProblemDocument)))]
+    (status = 409, description = "A stream of this path exists, or cannot be forked", body = ProblemDocument)))]
 pub async fn create(
     State(state): State<ApiState>,
     Caller(principal): Caller,
