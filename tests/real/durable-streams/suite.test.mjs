@@ -5,4 +5,4 @@ import { runConformanceTests } from "@durable-streams/server-conformance-tests";
 
 const { STREAMS: baseUrl } = process.env;
 assert.ok(baseUrl, "STREAMS is not set: this suite is run by `cargo test --test real`");
-runConformanceTests({ baseUrl, longPollTimeoutMs: 2_000 });
+runConformanceTests({ baseUrl, longPollTimeoutMs: 20_000 });

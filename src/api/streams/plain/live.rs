@@ -11,7 +11,7 @@ use threadline_core::{
 use threadline_engine::{ServiceError, StoreError, StreamError, StreamFollower};
 use threadline_http::{
     HttpState,
-    sse::{self, EventSource, Farewell},
+    sse::{EventSource, Farewell},
 };
 
 use super::answers;
@@ -76,7 +76,8 @@ impl Live {
         if end.up_to_date {
             members.insert("upToDate".to_owned(), true.into());
         }
-        sse::named("control", &Value::Object(members))
+        // Without the space that the standard allows behind the colon: not every client of the protocol takes it.
+        format!("event: control\ndata:{}\n\n", Value::Object(members))
     }
 
     /// The next page as an event, with the control event after it, within the memory for responses.
