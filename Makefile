@@ -78,6 +78,7 @@ test-full: setup-full
 	CASES=all $(CARGO) test --test e2e -- wire --include-ignored --nocapture
 	THREADLINE_SEEDS=400 $(CARGO) test -p threadline-simulation
 	$(CARGO) test --test contract -- --ignored --nocapture
+	$(CARGO) test --test real -- --ignored --nocapture
 	$(CARGO) build --workspace --bin threadline
 	cd sdk/typescript && FULL=1 THREADLINE=$(CURDIR)/target/debug/threadline npm test --silent
 	cd sdk/python && FULL=1 PYTHONPATH=src THREADLINE=$(CURDIR)/target/debug/threadline $(CURDIR)/target/python-venv/bin/python -W error -m pytest test/pipe test/adapters test/graphs test/suites

@@ -22,7 +22,7 @@ for file in Cargo.lock fuzz/Cargo.lock; do
   [ ! -e "$file" ] || "$CARGO_AUDIT" audit --file "$file" --db "$database" --no-fetch --stale --deny warnings
 done
 # npm packages of tests and examples. Not every registry answers this request.
-for directory in tests/agui tests/real/node tests/copilotkit/packages/{newest,browser} examples/copilotkit{,/runtime} examples/ai-sdk examples/all-clients examples/nextjs; do
+for directory in tests/agui tests/real/node tests/real/durable-streams tests/copilotkit/packages/{newest,browser} examples/copilotkit{,/runtime} examples/ai-sdk examples/all-clients examples/nextjs; do
   npm audit --prefix "$directory" >/dev/null 2>&1 || echo "npm audit of $directory: no answer, or a finding (npm audit --prefix $directory)"
 done
 echo "$newest nothing-known $lock" >AUDITED

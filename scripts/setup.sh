@@ -97,7 +97,7 @@ node_packages() {
 }
 root=$(cd "$(dirname "$0")/.." && pwd)
 folders=(
-  tests/agui tests/real/node
+  tests/agui tests/real/node tests/real/durable-streams
   # Published releases of CopilotKit.
   tests/copilotkit/packages/newest tests/copilotkit/packages/browser
   examples/copilotkit examples/agentkit examples/react examples/ai-sdk examples/all-clients

@@ -174,5 +174,13 @@ fn cors(pages: AllowOrigin) -> CorsLayer {
             streams::UP_TO_DATE,
             streams::CLOSED,
             streams::CURSOR,
+            streams::DATA_ENCODING,
+            streams::EXPECTED_SEQ,
+            streams::EXPIRES_AT,
+            streams::PRODUCER_EPOCH,
+            streams::PRODUCER_SEQ,
+            streams::RECEIVED_SEQ,
+            streams::TTL,
+            header::LOCATION,
         ])
 }

@@ -40,6 +40,7 @@ mod restored;
 mod runs;
 mod secrets;
 mod sqlite;
+mod streams;
 mod support;
 mod threads;
 mod tool_claims;
@@ -78,6 +79,13 @@ contract! {
     agent_data:
         data_of_agents_comes_back_from_the_trash
         data_of_agents_is_erased_with_its_user;
+    streams:
+        a_write_of_a_stream_needs_the_row_that_it_has_read
+        of_concurrent_appends_to_a_stream_none_is_lost
+        chunks_of_a_stream_are_read_in_pages
+        a_deleted_source_stays_until_its_last_fork_is_gone
+        expired_streams_are_swept
+        streams_are_counted_and_erased_with_their_user;
     credentials:
         a_cutoff_only_moves_forward
         a_key_is_found_by_its_id_and_shows_its_last_use

@@ -32,7 +32,12 @@ fn expect_protected(what: &str, public: bool, headers: &HeaderMap) {
     if public {
         assert_eq!((policy, cache.filter(|cache| *cache != "no-cache")), (None, None), "{what}");
     } else {
-        let wanted = if headers.contains_key("etag") { "private, no-cache" } else { "no-store" };
+        let is_live = headers.get("content-type").is_some_and(|kind| kind == "text/event-stream");
+        let wanted = match headers.contains_key("etag") {
+            true => "private, no-cache",
+            false if is_live => "no-cache, no-store",
+            false => "no-store",
+        };
         assert_eq!((policy, cache), (Some("same-origin"), Some(wanted)), "{what}");
     }
 }

@@ -36,6 +36,7 @@ mod names;
 mod origins;
 mod outcome;
 mod parameters;
+mod plain_streams;
 mod preconditions;
 mod promises;
 mod read_marker;

@@ -14,7 +14,7 @@ everywhere! {
         let dev = server.client();
         dev.thread("t").await;
         dev.run("t", "r").await;
-        for route in routes() {
+        for route in routes().iter().filter(|route| !route.takes_any_query()) {
             let line = format!("{} {}", route.method, and_query(&route.at("t", "r"), "zzz=1"));
             let answer = raw::exchange(server.addr, &line, &[JSON], route.valid_body().as_bytes()).await;
             let problem = answer.problem(400, "unknown-parameter");

@@ -44,7 +44,8 @@ pub fn fill(path: &str, thread: &str, run: &str) -> String {
         .replace("{itemId}", "msg_none")
         .replace("{model}", "demo")
         .replace("{projectId}", "default")
-        .replace("{userId}", "nobody");
+        .replace("{userId}", "nobody")
+        .replace("{*path}", thread);
     assert!(!path.contains('{'), "a parameter of {path} is unknown here");
     path
 }
@@ -82,7 +83,8 @@ fn describe() -> Vec<Route> {
     let document = serde_json::to_value(router::openapi()).expect("a document");
     let describe = |entry: RouteEntry| {
         let method = entry.method?;
-        let description = document["paths"][&entry.path][method.to_lowercase()].clone();
+        // A parameter that takes the rest of a path is described like any other.
+        let description = document["paths"][entry.path.replace("{*", "{")][method.to_lowercase()].clone();
         assert!(description.is_object(), "{method} {} is not described", entry.path);
         Some(Route { method, path: entry.path, access: entry.access, description })
     };
@@ -127,6 +129,11 @@ impl Route {
         let mute = self.path.ends_with("/connect") || self.path.contains("/_inspect/");
         let releases = self.method == "DELETE" && self.path.ends_with("/lock");
         self.path.starts_with("/api/") && (mute || releases)
+    }
+
+    /// True if the route ignores parameters that it does not have, as its protocol demands.
+    pub fn takes_any_query(&self) -> bool {
+        self.path == "/streams/v1/stream/{*path}"
     }
 
     /// True if the route removes a queued turn, and is content if there is none.

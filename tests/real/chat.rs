@@ -122,7 +122,7 @@ fn a_durable_streams_client_reads_threads_and_runs() {
     command.args(["--test", "--test-reporter=tap", "streams.test.mjs"]);
     command.env("THREADLINE", env!("CARGO_BIN_EXE_threadline")).env("DATA", data.path());
     command.env("PORT", crate::process::port().to_string());
-    passes(Process::start("node", command), 6);
+    passes(Process::start("node", command), 7);
 }
 
 /// The newest, and the one that the agent of the examples is built on.

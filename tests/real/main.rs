@@ -4,6 +4,7 @@
 //! is skipped.
 
 mod chat;
+mod conformance;
 mod follow;
 mod killed;
 mod process;

@@ -105,7 +105,7 @@ pub fn path(relative: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
 }
 
-fn made(relative: &str) -> PathBuf {
+pub fn made(relative: &str) -> PathBuf {
     let path = path(relative);
     assert!(path.exists(), "{relative} is missing: `make setup-test` makes it");
     path
@@ -147,8 +147,13 @@ pub fn agent(pace: u32) -> (Process, String) {
 
 /// Threadline on a port, which has the agent as `trips`.
 pub fn threadline(data: &Path, port: u16, agent: Option<&str>) -> (Process, String) {
+    threadline_with(&["--data", data.to_str().expect("text")], port, agent)
+}
+
+/// Threadline on a port, with a store that these arguments name.
+pub fn threadline_with(store: &[&str], port: u16, agent: Option<&str>) -> (Process, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_threadline"));
-    command.args(["dev", "--listen", &format!("127.0.0.1:{port}"), "--data"]).arg(data);
+    command.args(["dev", "--listen", &format!("127.0.0.1:{port}")]).args(store);
     command.args(agent.map(|url| format!("--agent=trips={url}")));
     for name in ["API_KEY", "DEVELOPMENT", "USER", "LISTEN", "DATA", "CONFIG", "URL"] {
         command.env_remove(format!("THREADLINE_{name}"));

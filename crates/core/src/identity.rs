@@ -323,4 +323,6 @@ pub struct Footprint {
     pub tombstones: u64,
     /// Number of the user's key-value entries.
     pub kv_entries: u64,
+    /// Number of the user's plain streams, with those that are to be removed.
+    pub streams: u64,
 }

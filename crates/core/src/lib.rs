@@ -36,6 +36,7 @@ pub mod run;
 pub mod search;
 mod seq;
 mod store_error;
+pub mod streams;
 pub mod thread;
 pub mod time;
 mod tool_claim;

@@ -172,6 +172,30 @@ pub const PAGE_ROWS: usize = 512;
 pub const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Wait of a long-poll by a client of the Durable Streams protocol, which names no time.
 pub const STREAM_WAIT: Duration = Duration::from_secs(20);
+/// Longest path of a plain stream, in bytes. With the longest ids an entry of an index fits into a third of a page of Postgres.
+pub const MAX_STREAM_PATH_BYTES: usize = 1_024;
+/// Longest media type of a plain stream, in bytes.
+pub const MAX_STREAM_TYPE_BYTES: usize = 256;
+/// Longest `Stream-Seq` and `Producer-Id`, in bytes.
+pub const MAX_STREAM_NAME_BYTES: usize = 256;
+/// Largest content of one append to a plain stream, in bytes.
+pub const MAX_STREAM_APPEND_BYTES: usize = 8 * 1_024 * 1_024;
+/// Bytes that count for each row of a plain stream in addition to those of its client: the stream, an append, a producer.
+pub const STREAM_ROW_BYTES: usize = 128;
+/// Longest `Stream-TTL`, in seconds: about 100 years.
+pub const MAX_STREAM_TTL: u64 = 100 * 365 * 24 * 3_600;
+/// Most streams whose data a fork reads, with its own: a fork of a fork, and so on.
+pub const MAX_STREAM_FORK_DEPTH: usize = 64;
+/// Appends that one statement reads.
+pub const STREAM_CHUNKS: usize = 1_000;
+/// Appends, producers or streams that one step of a removal removes.
+pub const STREAM_SWEEP: usize = 256;
+/// Part of a TTL after which a read moves the end of the stream: a read of each moment would write each time.
+pub const STREAM_TOUCH_PART: u64 = 20;
+/// Time after which a node that is not alone looks again for writes of other nodes to a stream that somebody waits for.
+pub const STREAM_POLL: Duration = Duration::from_secs(1);
+/// The same time on a node that knows of no other one.
+pub const STREAM_RECHECK: Duration = Duration::from_secs(5);
 
 /// Most batches kept in memory per followed thread; [`RING_BYTES`] holds as well.
 pub const RING_BATCHES: usize = 256;

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::{
     AgentDefinitions, Annotations, ApiRecords, Attempts, Checkpoints, Conversations, Events, Feed, Followers, Forks,
-    ItemLists, KvEntries, Ports, Projections, Runs, Service, Threads, ToolClaims, Trash, Users, Validations,
+    ItemLists, KvEntries, Ports, Projections, Runs, Service, Streams, Threads, ToolClaims, Trash, Users, Validations,
     after_commit::{Listeners, LogCounters},
     cluster::bus::BusEnd,
     commit::{committer, pipeline},
@@ -32,7 +32,9 @@ use crate::{
     runs::{self, advance, close, heartbeats, lock_guard, reaper, turns},
     subscription::Hub,
     upkeep::{agent_data, clock_guard, feed_writer, jobs, retention, rings, run_notices, snapshots, sweeps, usage},
-    usecases::{agent_data::AgentDataDeps, annotations, forks, threads, tool_claims, trash, users},
+    usecases::{
+        agent_data::AgentDataDeps, annotations, forks, streams::StreamDeps, threads, tool_claims, trash, users,
+    },
     wakeups,
 };
 
@@ -322,6 +324,7 @@ impl Service {
         let items = ItemLists { deps: deps_of_agent_data.clone() };
         let checkpoints = Checkpoints { deps: deps_of_agent_data.clone() };
         let api_records = ApiRecords { deps: deps_of_agent_data.clone() };
+        let streams = Streams { deps: StreamDeps::new(deps_of_agent_data.clone(), clock.clone(), bus.clone()) };
         let kv = KvEntries { deps: deps_of_agent_data };
         let annotations = Annotations {
             deps: Arc::new(annotations::AnnotationDeps {
@@ -346,6 +349,7 @@ impl Service {
             checkpoints,
             kv,
             api_records,
+            streams,
             validations,
             tool_claims,
             projections,

@@ -104,6 +104,10 @@ pub use crate::{
         conversations::{Condition, Conversations, Outcome, Save, Saved},
         forks::{ForkThread, ForkedThread, Forks, MessageOrigin},
         inbox::{InboxPage, InboxRequest},
+        streams::{
+            AppendRequest, Content, ContentError, NewFork, NewStream, StreamConflict, StreamError, StreamFollower,
+            StreamPage, Streams,
+        },
         threads::{CreateThread, EditThread, ListRequest, Threads},
         tool_claims::ToolClaims,
         trash::Trash,
@@ -187,6 +191,8 @@ pub struct Service {
     pub kv: KvEntries,
     /// Records that APIs of other protocols keep beside the logs.
     pub api_records: ApiRecords,
+    /// Creates, writes and reads plain streams.
+    pub streams: Streams,
     /// Validates what producers append.
     pub validations: Validations,
     /// Claims tool calls for clients.

@@ -3,6 +3,7 @@
 mod limited;
 mod service;
 mod store;
+mod streams;
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
@@ -157,20 +158,23 @@ problem_types! {
     LogReplaced = "log-replaced", GONE, "Log replaced", false,
         "Discard the events after the seq `commonUpTo` (all of them if it is null), and read on from there with the `epoch` of this problem. For a feed, read the list again. Before you repeat a write, read the thread. The cause: the thread was deleted and created again, the user of the feed was erased, or the store has lost events.";
     /// The `ifTag` of an operation does not match the tag of its entry. No write of the batch was stored.
-    KvChanged = "kv-changed", PRECONDITION_FAILED, "Entry changed", false,
-        "Read the entry of the operation `index` (from 0) again, and repeat the batch with its tag.";
+    KvChanged = "kv-changed", PRECONDITION_FAILED, "Entry changed", false, "Read the entry of the operation `index` (from 0) again, and repeat the batch with its tag.";
     /// The `ifTag` of the operation does not match the tag of the list.
-    ItemsChanged = "items-changed", PRECONDITION_FAILED, "List changed", false,
-        "Read the list again, and repeat the operation with its tag and a new key. Nothing was changed.";
+    ItemsChanged = "items-changed", PRECONDITION_FAILED, "List changed", false, "Read the list again, and repeat the operation with its tag and a new key. Nothing was changed.";
     /// A different operation on the list has already used this key, within 24 hours.
-    ItemsConflict = "items-conflict", UNPROCESSABLE_ENTITY, "Conflicting operation key", false,
-        "Send the same request when you retry, and another key with a new operation.";
+    ItemsConflict = "items-conflict", UNPROCESSABLE_ENTITY, "Conflicting operation key", false, "Send the same request when you retry, and another key with a new operation.";
+    /// The user has no plain stream of this path, or the stream has expired.
+    StreamNotFound = "stream-not-found", NOT_FOUND, "Stream not found", false, "Create the stream with PUT, or check its path and its user. A stream of another user is reported as not found.";
+    /// The plain stream was deleted or has expired while forks of it exist, or the offset belongs to an earlier stream of the path.
+    StreamGone = "stream-gone", GONE, "Stream gone", false, "Read one of the forks, or use another path: this one is free once the last fork is deleted. With an offset of an earlier stream, read again with `offset=-1`.";
+    /// The plain stream is closed, exists with another configuration, or has another content type or a later `Stream-Seq`.
+    StreamConflict = "stream-conflict", CONFLICT, "Stream conflict", false, "Read the stream's header fields with HEAD. A stream with `Stream-Closed: true` takes no further data: create another one. Nothing was changed.";
+    /// Another process has begun a later epoch of the producer.
+    StaleProducer = "stale-producer", FORBIDDEN, "Stale producer", false, "Stop writing: another process writes with this Producer-Id. To take over, begin an epoch greater than that in the header Producer-Epoch, with Producer-Seq 0.";
     /// A channel of a checkpoint has no blob at its version. The checkpoint was not stored.
-    BlobMissing = "blob-missing", UNPROCESSABLE_ENTITY, "Blob missing", false,
-        "Send the blob of `channel` at `version` with the checkpoint, or before it.";
+    BlobMissing = "blob-missing", UNPROCESSABLE_ENTITY, "Blob missing", false, "Send the blob of `channel` at `version` with the checkpoint, or before it.";
     /// The thread has no such checkpoint, blob or write.
-    CheckpointNotFound = "checkpoint-not-found", NOT_FOUND, "Checkpoint not found", false,
-        "Check the namespace `ns` and the ID. Without `id`, the newest checkpoint of the namespace is read.";
+    CheckpointNotFound = "checkpoint-not-found", NOT_FOUND, "Checkpoint not found", false, "Check the namespace `ns` and the ID. Without `id`, the newest checkpoint of the namespace is read.";
     /// The history of the store has changed, after a failover or a restore, and this node has not adopted it yet.
     LineageChanging = "lineage-changing", SERVICE_UNAVAILABLE, "Store history changing", true,
         "Send the request again. A node adopts the changed history within about a second, once the store is reachable.";

@@ -25,7 +25,13 @@ pub async fn protect(mut response: Response) -> Response {
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if !public {
         // A browser keeps a document with an entity tag, and asks each time whether it has changed.
-        let cache = if headers.contains_key(header::ETAG) { "private, no-cache" } else { "no-store" };
+        let is_live = headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
+        let cache = match (headers.contains_key(header::ETAG), is_live) {
+            (true, _) => "private, no-cache",
+            // Proxies that buffer responses look for `no-cache`.
+            (false, true) => "no-cache, no-store",
+            (false, false) => "no-store",
+        };
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
         headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
     }

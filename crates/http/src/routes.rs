@@ -207,6 +207,13 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self
     }
 
+    /// Registers handlers like [`Self::route`], for a protocol that demands that unknown query parameters are ignored.
+    pub fn route_of_any_query(mut self, access: Access, routes: UtoipaMethodRouter<S>) -> Self {
+        let routes = self.guard(access, routes);
+        self.router = self.router.routes(routes);
+        self
+    }
+
     /// Registers handlers that translate their request into one for another route, and take [`InnerRoutes`] as an
     /// extension. No inner request reaches them.
     pub fn delegate(mut self, access: Access, routes: UtoipaMethodRouter<S>) -> Self {
@@ -219,6 +226,13 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     }
 
     fn describe(&mut self, access: Access, routes: UtoipaMethodRouter<S>) -> UtoipaMethodRouter<S> {
+        let known = KnownParameters::of(routes.1.paths.values().flat_map(described));
+        let (schemas, paths, methods) = self.guard(access, routes);
+        (schemas, paths, methods.route_layer(middleware::from_fn_with_state(known, parameters::refuse_unknown)))
+    }
+
+    /// Completes the description of handlers, and has the caller checked.
+    fn guard(&mut self, access: Access, routes: UtoipaMethodRouter<S>) -> UtoipaMethodRouter<S> {
         let (schemas, mut paths, methods) = routes;
         if !matches!(access, Access::Public | Access::SignedUrl) {
             paths.paths.values_mut().flat_map(operations).for_each(|operation| {
@@ -227,10 +241,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
             });
         }
         // `Caller` reads the access from this extension. Without the extension only the operator is accepted.
-        let known = KnownParameters::of(paths.paths.values().flat_map(described));
-        let methods = methods
-            .route_layer(Extension(access))
-            .route_layer(middleware::from_fn_with_state(known, parameters::refuse_unknown));
+        let methods = methods.route_layer(Extension(access));
         let methods = match access {
             Access::Public => methods.route_layer(middleware::map_response(protection::public)),
             _ => methods,
@@ -279,6 +290,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         );
         let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
         openapi.components.get_or_insert_default().add_security_scheme(BEARER, scheme);
+        name_rests(&mut openapi);
         name_problems(&mut openapi);
         complete(&mut openapi);
         openapi
@@ -348,6 +360,12 @@ fn complete(openapi: &mut OpenApi) {
             }
         }
     }
+}
+
+/// Names a parameter that takes the rest of a path as the description names other ones.
+fn name_rests(openapi: &mut OpenApi) {
+    let paths = std::mem::take(&mut openapi.paths.paths);
+    openapi.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
 }
 
 /// Gives errors the media type of problem documents.

@@ -32,6 +32,7 @@ use crate::{
     snapshots::SnapshotStore,
     staging::StagingStore,
     status::StatusStore,
+    streams::StreamStore,
     tool_claims::ToolClaimStore,
     trash::{HoldStore, TrashStore},
     turns::TurnStore,
@@ -241,6 +242,7 @@ pub trait Store:
     + KvStore
     + ItemStore
     + CheckpointStore
+    + StreamStore
     + AgentStore
     + IdentityStore
     + CredentialStore
@@ -271,6 +273,7 @@ impl<T> Store for T where
         + KvStore
         + ItemStore
         + CheckpointStore
+        + StreamStore
         + AgentStore
         + IdentityStore
         + CredentialStore

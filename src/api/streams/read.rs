@@ -42,7 +42,7 @@ pub struct StreamReadParams {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
-enum LiveMode {
+pub enum LiveMode {
     LongPoll,
     Sse,
 }

@@ -169,6 +169,22 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
                 assert!(!models.text().contains("private-url"), "{}", models.text());
             }
             ("GET", "/v1/socket" | "/ai/{agentId}") => {}
+            // A path belongs to a user, so another one has a stream of their own there.
+            ("PUT", "/streams/v1/stream/{*path}") => {
+                assert_eq!(ann.put("/streams/v1/stream/t", json!({ "x": "SECRET" })).await.status, 201);
+                assert!(matches!(ask(eve, route, "t", "r").await.status, 201 | 403), "{what}");
+                eve.delete("/streams/v1/stream/t").await;
+                assert!(ann.get("/streams/v1/stream/t").await.text().contains("SECRET"), "{what}");
+                assert_eq!(ann.delete("/streams/v1/stream/t").await.status, 204);
+            }
+            (_, "/streams/v1/stream/{*path}") => {
+                assert_eq!(ann.put("/streams/v1/stream/t", json!({ "x": "SECRET" })).await.status, 201);
+                let (foreign, unknown) = (ask(eve, route, "t", "r").await, ask(eve, route, "none", "r").await);
+                assert!(matches!(foreign.status, 403 | 404), "{what}");
+                assert_eq!(foreign.text().replace("\\\"t\\\"", "\\\"none\\\""), unknown.text(), "{what}");
+                assert!(ann.get("/streams/v1/stream/t").await.text().contains("SECRET"), "{what}");
+                assert_eq!(ann.delete("/streams/v1/stream/t").await.status, 204);
+            }
             ("GET" | "DELETE", "/v1/conversations/{name}") => {
                 let (foreign, unknown) = (ask(eve, route, "t", "r").await, ask(eve, route, "none", "r").await);
                 foreign.problem(404, "thread-not-found");

@@ -704,6 +704,7 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
     }
     let closed = "/streams/v1/stream/threads/u/runs/whole?offset=now&live=long-poll";
     note("GET", "/streams/v1/stream/threads/{threadId}/runs/{runId}", ann.get(closed).await);
+    plain_streams(ann, &mut note).await;
     let junk = ann.ndjson(reqwest::Method::POST, "/v1/threads/u/runs?runId=j", "junk").await;
     note("POST", runs, junk);
 
@@ -754,6 +755,44 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
         note("POST", &format!("{turn}/start"), ann.post(&format!("{queue}/{id}/start"), json!({})).await);
     }
     note("DELETE", thread, ann.delete("/v1/threads/u").await);
+}
+
+/// Routes of plain streams.
+async fn plain_streams(ann: &Client, note: &mut impl FnMut(&'static str, &str, Answer) -> bool) {
+    use reqwest::Method;
+    let (route, source, fork) = ("/streams/v1/stream/{*path}", "/streams/v1/stream/s", "/streams/v1/stream/f");
+    for body in [json!(1), json!(1)] {
+        note("PUT", route, ann.put(source, body).await);
+    }
+    note("PUT", route, send(ann.request(Method::PUT, source).header("content-type", "a/b")).await);
+    note("PUT", route, send(ann.request(Method::PUT, source).header("stream-ttl", "x")).await);
+    for from in ["/v1/stream/none", "/v1/stream/s"] {
+        note("PUT", route, send(ann.request(Method::PUT, fork).header("stream-forked-from", from)).await);
+    }
+    note("POST", route, ann.post(source, json!(2)).await);
+    note("POST", route, ann.post("/streams/v1/stream/none", json!(2)).await);
+    note("POST", route, ann.post(source, json!([])).await);
+    note("POST", route, send(ann.request(Method::POST, source).header("content-type", "a/b").body("x")).await);
+    for epoch in ["1", "0"] {
+        let producer = ann.request(Method::POST, source).header("producer-id", "p").header("producer-epoch", epoch);
+        note("POST", route, send(producer.header("producer-seq", "0").json(&json!(3))).await);
+    }
+    let read = ann.get(source).await;
+    let (tag, tail) = (read.header("etag").to_owned(), read.header("stream-next-offset").to_owned());
+    note("GET", route, read);
+    note("GET", route, send(ann.request(Method::GET, source).header("if-none-match", tag)).await);
+    for query in ["offset=x".to_owned(), format!("offset={}", tail.replace("00003_", "99999_"))] {
+        note("GET", route, ann.get(&format!("{source}?{query}")).await);
+    }
+    note("GET", route, ann.get("/streams/v1/stream/none").await);
+    note("POST", route, send(ann.request(Method::POST, fork).header("stream-closed", "true")).await);
+    note("GET", route, ann.get(&format!("{fork}?offset=now&live=long-poll")).await);
+    for _ in 0..2 {
+        note("DELETE", route, ann.delete(source).await);
+    }
+    note("GET", route, ann.get(source).await);
+    note("POST", route, ann.post(source, json!(2)).await);
+    note("DELETE", route, ann.delete("/streams/v1/stream/none").await);
 }
 
 /// Routes of LangGraph's API. The run `held` is active in the thread `w`.

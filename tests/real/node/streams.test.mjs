@@ -6,7 +6,7 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import { DurableStream, stream } from "@durable-streams/client";
+import { DurableStream, IdempotentProducer, stream } from "@durable-streams/client";
 import { eventually } from "./chats.mjs";
 
 const { THREADLINE: program, DATA: data, PORT: port } = process.env;
@@ -122,4 +122,25 @@ test("the client finds the end of a stream, and is refused what it cannot do", {
   assert.ok(after.streamClosed && after.offset > before.offset);
   await assert.rejects(handle.append(JSON.stringify({ type: "X" })), (error) => error.status === 405);
   await assert.rejects(stream({ url: `${streams}/none`, live: false }), (error) => error.status === 404);
+});
+
+test("the client writes plain streams", { timeout: 90_000 }, async () => {
+  const url = `${base}/streams/v1/stream/plain/${randomUUID()}`;
+  const handle = await DurableStream.create({ url, contentType: "application/json", ttlSeconds: 3_600 });
+  await handle.append(JSON.stringify({ n: 1 }));
+  const seen = collect(await stream({ url, offset: "-1", live: "sse" }));
+  const producer = new IdempotentProducer(handle, "writer", { autoClaim: true });
+  for (let n = 2; n <= 200; n += 1) producer.append(JSON.stringify({ n }));
+  await producer.flush();
+  await handle.close({ body: JSON.stringify({ n: 201 }) });
+  await seen.closed;
+  await eventually("all messages are read", () => seen.items.length === 201);
+  assert.deepEqual(seen.items.map(({ n }) => n), Array.from({ length: 201 }, (_, index) => index + 1));
+  await kill();
+  await start();
+  const again = await stream({ url, offset: "-1", live: false });
+  assert.equal((await again.json()).length, 201);
+  assert.ok((await handle.head()).streamClosed);
+  await handle.delete();
+  await assert.rejects(stream({ url, live: false }), (error) => error.status === 404);
 });

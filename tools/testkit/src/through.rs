@@ -14,6 +14,7 @@ use threadline_core::{
     },
     items::{Item, ItemRange, ListName, ListState},
     kv::{KvEntry, KvNamespace, KvOwner, KvPlace, Tag},
+    streams::{Chunk, ProducerState, Stream, StreamKey, StreamPlace},
 };
 use threadline_store::{
     ActiveHead, ActiveRuns, Advance, Advanced, AgentStore, AnnotatedThread, AnnotationStore, Append, Appended, Arrival,
@@ -26,8 +27,8 @@ use threadline_store::{
     OwnedPlace, Packing, ProducerTurn, Published, Purging, PutCheckpoint, PutJob, Queue, QueueStore, Renewal, Renewed,
     Restoration, RetentionHold, RunStore, SecretForm, SecretName, SecretStore, Snapshot, SnapshotStore, StagedPart,
     Staging, StagingStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus,
-    StoredProject, TakeTurn, TakeUp, Taken, ThreadPage, ThreadStore, ToolClaimStore, TrashStore, Turn, TurnStore,
-    Unprojected, UsageStore,
+    StoredProject, StreamStore, StreamWrite, SweptStreams, TakeTurn, TakeUp, Taken, ThreadPage, ThreadStore,
+    ToolClaimStore, TrashStore, Turn, TurnStore, Unprojected, UsageStore,
 };
 
 /// A call of the store.
@@ -453,6 +454,32 @@ impl<P: Pass> ToolClaimStore for Through<P> {
     }
     async fn drop_tool_claim(&self, key: ThreadKey, claim: &ToolClaim) -> StoreResult<()> {
         self.pass.pass(of("drop_tool_claim", key), self.inner.drop_tool_claim(key, claim)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> StreamStore for Through<P> {
+    async fn stream(
+        &self,
+        place: &StreamPlace,
+        producer: Option<&str>,
+    ) -> StoreResult<Option<(Stream, Option<ProducerState>)>> {
+        self.pass.pass(of("stream", None), self.inner.stream(place, producer)).await
+    }
+    async fn write_stream(&self, write: StreamWrite) -> StoreResult<bool> {
+        self.pass.pass(of("write_stream", None), self.inner.write_stream(write)).await
+    }
+    async fn stream_chunks(&self, key: StreamKey, after: u64, limit: usize, bytes: usize) -> StoreResult<Vec<Chunk>> {
+        self.pass.pass(of("stream_chunks", None), self.inner.stream_chunks(key, after, limit, bytes)).await
+    }
+    async fn touch_stream(&self, key: StreamKey, expires_at: Timestamp) -> StoreResult<()> {
+        self.pass.pass(of("touch_stream", None), self.inner.touch_stream(key, expires_at)).await
+    }
+    async fn delete_stream(&self, key: StreamKey, expired: Option<Timestamp>) -> StoreResult<bool> {
+        self.pass.pass(of("delete_stream", None), self.inner.delete_stream(key, expired)).await
+    }
+    async fn sweep_streams(&self, now: Timestamp, limit: usize) -> StoreResult<SweptStreams> {
+        self.pass.pass(of("sweep_streams", None), self.inner.sweep_streams(now, limit)).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use threadline_core::{
     Usage,
     kv::KvOwner,
-    limits::{AGENT_DATA_INTERVAL, AGENT_DATA_SWEEP, CHECKPOINT_SWEEP},
+    limits::{AGENT_DATA_INTERVAL, AGENT_DATA_SWEEP, CHECKPOINT_SWEEP, STREAM_SWEEP},
 };
 use threadline_store::{DynStore, JobEnd, JobKind, JobSubject, PutJob, StoreResult};
 
@@ -20,6 +20,18 @@ pub(crate) async fn run(store: DynStore, lifecycle: Lifecycle) {
             Err(error) => tracing::warn!(%error, "cannot have agent data that is over removed; retrying"),
         }
     }
+}
+
+/// Deletes plain streams that have expired, and removes a chunk of those that are gone. The sums of the users get what they have stored
+/// no longer.
+async fn sweep_streams(store: &DynStore, stored: &StoredBytes) -> StoreResult<bool> {
+    let swept = store.sweep_streams(store.clock().now(), STREAM_SWEEP).await?;
+    for (owner, bytes) in &swept.removed {
+        if let Some(user) = &owner.user {
+            stored.note(&owner.project, user, Usage { bytes: -bytes, threads: 0 });
+        }
+    }
+    Ok(swept.more)
 }
 
 /// Removes a chunk of what is over. The sums of the users get what they have stored no longer.
@@ -38,6 +50,7 @@ pub(crate) async fn sweep(store: &DynStore, stored: &StoredBytes) -> StoreResult
         stored.note(&project, &user, Usage { bytes: -bytes, threads: 0 });
         namespaces += 1;
     }
-    let is_done = gone.len().max(removed) < AGENT_DATA_SWEEP && namespaces < CHECKPOINT_SWEEP;
+    let more_streams = sweep_streams(store, stored).await?;
+    let is_done = !more_streams && gone.len().max(removed) < AGENT_DATA_SWEEP && namespaces < CHECKPOINT_SWEEP;
     Ok(JobEnd::Later(if is_done { AGENT_DATA_INTERVAL } else { Duration::ZERO }))
 }

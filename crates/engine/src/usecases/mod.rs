@@ -9,6 +9,7 @@ pub(crate) mod conversations;
 mod deleting;
 pub(crate) mod forks;
 pub(crate) mod inbox;
+pub(crate) mod streams;
 mod thread_fields;
 pub(crate) mod threads;
 pub(crate) mod tool_claims;

@@ -1,4 +1,4 @@
--- Adds to the sums of users and of their projects; answers with the changed sums. A user who has no sum, no thread and no key-value entry
+-- Adds to the sums of users and of their projects; answers with the changed sums. A user who has no sum, no thread, no key-value entry and no plain stream
 -- gets none: the user was erased. Locks the rows of users first, each statement in the same order.
 -- Caller: add_usage in src/sql/tables/usage.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
@@ -20,6 +20,7 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
       SELECT 1 FROM threads t WHERE t.project = a.project AND t.user_id = a.user_id AND t.deleted <> 2 OFFSET 0
     )
     OR EXISTS (SELECT 1 FROM kv WHERE kv.project = a.project AND kv.owner = a.user_id OFFSET 0)
+    OR EXISTS (SELECT 1 FROM streams s WHERE s.project = a.project AND s.owner = a.user_id OFFSET 0)
 ), sums AS MATERIALIZED (
   SELECT project, user_id, bytes, threads FROM kept
   UNION ALL

@@ -1,6 +1,6 @@
 -- Counts a page of the threads of a user, in whatever state: their number, the bytes of their events and agent data, and the
 -- last key. The first
--- page also has the bytes of the user's key-value entries.
+-- page also has the bytes of the user's key-value entries and plain streams.
 -- Caller: count_usage in src/sql/tables/usage.rs
 -- $1 project text
 -- $2 user text
@@ -15,6 +15,8 @@ WITH own AS MATERIALIZED (
 SELECT count(*), (
     coalesce(sum(l.raw), 0) + CASE WHEN $3 > 0 THEN 0 ELSE (
       SELECT coalesce(sum(kv.size), 0) FROM kv WHERE kv.project = $1 AND kv.owner = $2
+    ) + (
+      SELECT coalesce(sum(s.size), 0) FROM streams s WHERE s.project = $1 AND s.owner = $2
     ) END
   )::bigint, coalesce(max(own.key), 0)
 FROM own

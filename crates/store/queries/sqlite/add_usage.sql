@@ -1,4 +1,4 @@
--- Adds to the sums of users and of their projects; answers with the changed sums. A user who has no sum, no thread and no key-value entry
+-- Adds to the sums of users and of their projects; answers with the changed sums. A user who has no sum, no thread, no key-value entry and no plain stream
 -- gets none: the user was erased.
 -- Caller: add_usage in src/sql/tables/usage.rs
 -- ?1 now integer: the time
@@ -14,6 +14,7 @@ WITH added AS MATERIALIZED (
   WHERE EXISTS (SELECT 1 FROM usage u WHERE u.project = a.project AND u.owner = a.user)
     OR EXISTS (SELECT 1 FROM threads t WHERE t.project = a.project AND t.user = a.user AND t.deleted <> 2)
     OR EXISTS (SELECT 1 FROM kv WHERE kv.project = a.project AND kv.owner = a.user)
+    OR EXISTS (SELECT 1 FROM streams s WHERE s.project = a.project AND s.owner = a.user)
 )
 SELECT project, user, bytes, threads, ?1 - ?3 FROM (
   SELECT project, user, bytes, threads FROM kept

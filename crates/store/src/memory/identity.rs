@@ -233,6 +233,7 @@ impl ErasureStore for MemoryStore {
             print.annotations += row.annotations.len() as u64;
         }
         print.kv_entries = state.kv_count(project, user);
+        print.streams = state.stream_count(project, user);
         Ok(print)
     }
 
@@ -241,6 +242,7 @@ impl ErasureStore for MemoryStore {
         state.feeds.remove(&(project.clone(), user.clone()));
         state.forget_usage(project, user);
         state.forget_kv(project, user);
+        state.forget_streams(project, user);
         Ok(())
     }
 }

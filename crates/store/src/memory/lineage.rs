@@ -33,6 +33,7 @@ impl State {
             jobs: Default::default(),
             usage: Default::default(),
             kv: Default::default(),
+            streams: Default::default(),
         }
     }
 

@@ -48,6 +48,8 @@ mod queue;
 mod queue_row;
 mod staging;
 mod status;
+mod stream_table;
+mod streams;
 mod sums;
 mod tool_claims;
 mod transfer;
@@ -94,6 +96,7 @@ struct State {
     jobs: job_table::Jobs,
     usage: sums::Sums,
     kv: kv_table::Entries,
+    streams: stream_table::Streams,
 }
 
 /// A thread with its head, its runs and its log.

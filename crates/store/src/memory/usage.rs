@@ -76,7 +76,11 @@ impl UsageStore for MemoryStore {
         let mut changed = BTreeMap::new();
         for (project, user, usage) in added {
             let known = state.usage.contains_key(&UsageOwner::user(project, user));
-            let stores = || state.rows_of(project, user).next().is_some() || state.kv_count(project, user) > 0;
+            let stores = || {
+                state.rows_of(project, user).next().is_some()
+                    || state.kv_count(project, user) > 0
+                    || state.stream_count(project, user) > 0
+            };
             if known || stores() {
                 let owners = state.add(project, user, *usage, counted);
                 changed.extend(owners.map(|owner| (owner.clone(), state.usage[&owner].usage)));
@@ -99,7 +103,10 @@ impl UsageStore for MemoryStore {
         let known = state.usage.get(owner).map_or(Usage::NONE, |sum| sum.usage);
         let found = match &owner.user {
             Some(user) => {
-                let kept = Usage { bytes: state.kv_bytes(&owner.project, Some(user)), threads: 0 };
+                let kept = Usage {
+                    bytes: state.kv_bytes(&owner.project, Some(user)) + state.stream_bytes(&owner.project, Some(user)),
+                    threads: 0,
+                };
                 let found = state.rows_of(&owner.project, user).fold(kept, |sum, row| sum + row.usage());
                 state.add(&owner.project, user, found - known, now);
                 found
@@ -107,7 +114,10 @@ impl UsageStore for MemoryStore {
             None => {
                 let users =
                     state.usage.iter().filter(|(other, _)| other.project == owner.project && other.user.is_some());
-                let kept = Usage { bytes: state.kv_bytes(&owner.project, None), threads: 0 };
+                let kept = Usage {
+                    bytes: state.kv_bytes(&owner.project, None) + state.stream_bytes(&owner.project, None),
+                    threads: 0,
+                };
                 users.fold(kept, |sum, (_, of_user)| sum + of_user.usage)
             }
         };

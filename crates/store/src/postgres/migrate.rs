@@ -12,7 +12,7 @@ use threadline_core::limits::PG_MIGRATION_TIMEOUT;
 use super::{address::Address, open_error::OpenError};
 
 /// The steps, oldest first. A step that was released is never changed again.
-const STEPS: [&str; 20] = [
+const STEPS: [&str; 21] = [
     include_str!("../../../../migrations/postgres/0001_initial.sql"),
     include_str!("../../../../migrations/postgres/0002_identity.sql"),
     include_str!("../../../../migrations/postgres/0003_annotations.sql"),
@@ -33,6 +33,7 @@ const STEPS: [&str; 20] = [
     include_str!("../../../../migrations/postgres/0018_displaced_attempts.sql"),
     include_str!("../../../../migrations/postgres/0019_agent_data.sql"),
     include_str!("../../../../migrations/postgres/0020_sizes_of_agent_data.sql"),
+    include_str!("../../../../migrations/postgres/0021_streams.sql"),
 ];
 
 /// Key of the advisory lock: "threadli" as a number.

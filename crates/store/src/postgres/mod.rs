@@ -59,6 +59,7 @@ mod secrets;
 mod staging;
 mod start;
 mod status;
+mod streams;
 mod tables;
 mod threads;
 mod transfer;

@@ -4,12 +4,12 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
 use super::{
     OpenError, PgStore, address::Address, append, attempts, checkpoints, feed, items, kv, log, nodes, queue, runs,
-    seal, start, tables, threads, turns,
+    seal, start, streams, tables, threads, turns,
 };
 use crate::sql::tables::{credentials, identity, snapshots, usage};
 
 /// The hot statements, by name.
-const HOT: [(&str, &str); 127] = [
+const HOT: [(&str, &str); 129] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -115,6 +115,8 @@ const HOT: [(&str, &str); 127] = [
     ("key-value entries of all owners", tables::STATEMENTS.all_kv),
     ("expired key-value entries", tables::STATEMENTS.sweep_kv),
     ("key-value entries of an erased user", tables::STATEMENTS.forget_kv),
+    ("write of a plain stream", streams::WRITE),
+    ("chunks of a plain stream", tables::STATEMENTS.stream_chunks),
     ("purge of key-value entries", threads::PURGE_KV),
     ("change of a list", items::CHANGE),
     ("list", tables::STATEMENTS.list_state),

@@ -36,6 +36,7 @@ pub(super) const STATEMENTS: Statements = Statements {
     all_kv: text_of(include_str!("../../queries/postgres/all_kv.sql")),
     sweep_kv: text_of(include_str!("../../queries/postgres/sweep_kv.sql")),
     forget_kv: text_of(include_str!("../../queries/postgres/forget_kv.sql")),
+    stream_chunks: text_of(include_str!("../../queries/postgres/stream_chunks.sql")),
     list_state: text_of(include_str!("../../queries/postgres/list_state.sql")),
     measure_items: text_of(include_str!("../../queries/postgres/measure_items.sql")),
     items_after: text_of(include_str!("../../queries/postgres/items_after.sql")),

@@ -19,6 +19,7 @@ pub(super) mod queries;
 pub(crate) mod queue;
 pub(super) mod seal;
 pub(super) mod secrets;
+pub(crate) mod streams;
 pub(super) mod tables;
 pub(super) mod turns;
 

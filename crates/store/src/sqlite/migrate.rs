@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Executor, SqliteConnection};
 use super::open_error::OpenError;
 
 /// The steps, oldest first. A step that was released is never changed again.
-const STEPS: [&str; 20] = [
+const STEPS: [&str; 21] = [
     include_str!("../../../../migrations/sqlite/0001_initial.sql"),
     include_str!("../../../../migrations/sqlite/0002_projections_and_agents.sql"),
     include_str!("../../../../migrations/sqlite/0003_identity.sql"),
@@ -30,6 +30,7 @@ const STEPS: [&str; 20] = [
     include_str!("../../../../migrations/sqlite/0018_displaced_attempts.sql"),
     include_str!("../../../../migrations/sqlite/0019_agent_data.sql"),
     include_str!("../../../../migrations/sqlite/0020_sizes_of_agent_data.sql"),
+    include_str!("../../../../migrations/sqlite/0021_streams.sql"),
 ];
 
 /// Takes the missing steps, each in a transaction of its own. A newer database is not changed, and used if it allows that.

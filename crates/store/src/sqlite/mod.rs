@@ -59,6 +59,7 @@ mod secrets;
 mod soundness;
 mod staging;
 mod status;
+mod streams;
 mod tables;
 #[cfg(test)]
 mod tests;

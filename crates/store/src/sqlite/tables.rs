@@ -33,6 +33,7 @@ pub(super) const STATEMENTS: Statements = Statements {
     all_kv: text_of(include_str!("../../queries/sqlite/all_kv.sql")),
     sweep_kv: text_of(include_str!("../../queries/sqlite/sweep_kv.sql")),
     forget_kv: text_of(include_str!("../../queries/sqlite/forget_kv.sql")),
+    stream_chunks: text_of(include_str!("../../queries/sqlite/stream_chunks.sql")),
     list_state: text_of(include_str!("../../queries/sqlite/list_state.sql")),
     measure_items: text_of(include_str!("../../queries/sqlite/measure_items.sql")),
     items_after: text_of(include_str!("../../queries/sqlite/items_after.sql")),

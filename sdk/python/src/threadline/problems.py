@@ -239,12 +239,28 @@ class RunNotYours(ProblemError):
     """`run-not-yours`: An end user's token writes into a run of another author."""
 
 
+class StaleProducer(ProblemError):
+    """`stale-producer`: Another process has begun a later epoch of the producer."""
+
+
 class StorageFull(ProblemError):
     """`storage-full`: The user or the project has stored as much as the limit allows, or the server has little space left for its data."""
 
 
 class StoreUnavailable(ProblemError):
     """`store-unavailable`: The store does not respond, or accepts no writes."""
+
+
+class StreamConflict(ProblemError):
+    """`stream-conflict`: The plain stream is closed, exists with another configuration, or has another content type or a later `Stream-Seq`."""
+
+
+class StreamGone(ProblemError):
+    """`stream-gone`: The plain stream was deleted or has expired while forks of it exist, or the offset belongs to an earlier stream of the path."""
+
+
+class StreamNotFound(ProblemError):
+    """`stream-not-found`: The user has no plain stream of this path, or the stream has expired."""
 
 
 class ThreadAmbiguous(ProblemError):
@@ -368,8 +384,12 @@ BY_SLUG.update(
         "run-fenced": RunFenced,
         "run-not-found": RunNotFound,
         "run-not-yours": RunNotYours,
+        "stale-producer": StaleProducer,
         "storage-full": StorageFull,
         "store-unavailable": StoreUnavailable,
+        "stream-conflict": StreamConflict,
+        "stream-gone": StreamGone,
+        "stream-not-found": StreamNotFound,
         "thread-ambiguous": ThreadAmbiguous,
         "thread-deleted": ThreadDeleted,
         "thread-exists": ThreadExists,
@@ -448,8 +468,12 @@ __all__ = [
     "RunFenced",
     "RunNotFound",
     "RunNotYours",
+    "StaleProducer",
     "StorageFull",
     "StoreUnavailable",
+    "StreamConflict",
+    "StreamGone",
+    "StreamNotFound",
     "ThreadAmbiguous",
     "ThreadDeleted",
     "ThreadExists",

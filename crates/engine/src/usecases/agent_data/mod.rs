@@ -49,21 +49,21 @@ impl AgentDataDeps {
     }
 
     /// Refuses a principal that may store nothing more.
-    async fn admit(&self, principal: &Principal) -> Result<(), RoomError> {
+    pub(super) async fn admit(&self, principal: &Principal) -> Result<(), RoomError> {
         self.stored.admit(principal, Storing::Words).await
     }
 
-    fn refuse_if_draining(&self) -> Result<(), DrainingError> {
+    pub(super) fn refuse_if_draining(&self) -> Result<(), DrainingError> {
         self.lifecycle.refuse_if_draining()
     }
 
     /// The turn of a write.
-    async fn turn(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+    pub(super) async fn turn(&self) -> Result<SemaphorePermit<'_>, StoreError> {
         self.writes.acquire().await.map_err(|_| StoreError::Unavailable("the node has stopped".to_owned()))
     }
 
     /// Notes bytes that a user has stored. What a project has stored itself is counted once a day.
-    fn note(&self, principal: &Principal, user: Option<&UserId>, bytes: i64) {
+    pub(super) fn note(&self, principal: &Principal, user: Option<&UserId>, bytes: i64) {
         if let Some(user) = user.filter(|_| bytes != 0) {
             self.stored.note(&principal.project, user, Usage { bytes, threads: 0 });
         }

@@ -3,13 +3,13 @@
 use async_trait::async_trait;
 use threadline_core::{
     Footprint, ProjectId, Timestamp, UserId,
-    limits::{AGENT_DATA_SWEEP, FOOTPRINT_THREADS, FORGET_ENTRIES, PG_RACES},
+    limits::{AGENT_DATA_SWEEP, FOOTPRINT_THREADS, FORGET_ENTRIES, PG_RACES, STREAM_SWEEP},
 };
 
 use super::{Tables, Value};
 use crate::{
     ErasureStore, IdlePage, IdlePlace, StoreError, StoreResult,
-    sql::{columns::Columns, limit, pages},
+    sql::{columns::Columns, limit, pages, streams},
 };
 
 #[async_trait]
@@ -42,7 +42,7 @@ impl<S: Tables> ErasureStore for S {
         if let Some(row) = self.found(S::STATEMENTS.footprint_rest, of(project, user, [])).await?.first() {
             let mut columns = Columns::new(row);
             (print.feed_entries, print.tombstones) = (columns.count()?, columns.count()?);
-            print.kv_entries = columns.count()?;
+            (print.kv_entries, print.streams) = (columns.count()?, columns.count()?);
         }
         Ok(print)
     }
@@ -54,6 +54,7 @@ impl<S: Tables> ErasureStore for S {
                 break;
             }
         }
+        streams::forget(self, project, user, STREAM_SWEEP).await?;
         loop {
             let values = of(project, user, [limit(FORGET_ENTRIES).into()]);
             if self.changed(S::STATEMENTS.forget_some, values).await?.len() < FORGET_ENTRIES {

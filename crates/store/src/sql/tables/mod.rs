@@ -115,6 +115,8 @@ pub(crate) struct Statements {
     pub(crate) sweep_kv: &'static str,
     /// Removes a chunk of a user's key-value entries, a row for each: `$1` project, `$2` user, `$3` limit.
     pub(crate) forget_kv: &'static str,
+    /// Reads the chunks of a plain stream: `$1` key, `$2` position, `$3` limit, `$4` bytes.
+    pub(crate) stream_chunks: &'static str,
     /// Reads what an operation on a list has to know: `$1` key, `$2` list, `$3` key of the operation.
     pub(crate) list_state: &'static str,
     /// Measures items: `$1` key, `$2` list, `$3` upto, `$4` limit.

@@ -23,7 +23,8 @@ pub(crate) const USAGE: &str = "SELECT bytes, threads FROM usage WHERE project =
 /// Difference between what all users and the project itself have stored, and the sum of the project, as of one moment.
 const SUMS: &str = "\
     SELECT CAST(coalesce(sum(CASE WHEN owner = '' THEN -bytes ELSE bytes END), 0)
-        + (SELECT coalesce(sum(size), 0) FROM kv WHERE project = $1 AND owner = '') AS bigint),
+        + (SELECT coalesce(sum(size), 0) FROM kv WHERE project = $1 AND owner = '')
+        + (SELECT coalesce(sum(size), 0) FROM streams WHERE project = $1 AND owner = '') AS bigint),
       CAST(coalesce(sum(CASE WHEN owner = '' THEN -threads ELSE threads END), 0) AS bigint)
     FROM usage WHERE project = $1";
 /// A sum of nothing says no more than no sum.
