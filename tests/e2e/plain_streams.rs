@@ -55,6 +55,7 @@ everywhere! {
         append(&dev, STREAM, "x").await.problem(404, "stream-not-found");
         let made = create(&dev, STREAM, "one").await;
         assert_eq!((made.status, made.header("content-type")), (201, "text/plain"));
+        assert_eq!(made.header("content-security-policy"), "sandbox; default-src 'none'");
         assert_eq!(made.header("location"), format!("http://{}{STREAM}", server.addr));
         assert_eq!(create(&dev, STREAM, "other").await.status, 200, "the content is not compared");
         send(dev.request(Method::PUT, STREAM).header("content-type", "a/b")).await.problem(409, "stream-conflict");

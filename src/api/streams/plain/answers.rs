@@ -42,11 +42,13 @@ pub fn tail(record: &StreamRecord) -> End {
     End { up_to_date: false, ..end(record, record.tail) }
 }
 
-/// Adds the media type of a stream.
+/// Adds the media type of a stream. A browser that opens a stream of HTML runs none of its scripts: it has the origin of the console.
 pub fn typed(mut response: Response, record: &StreamRecord) -> Response {
+    let headers = response.headers_mut();
     if let Ok(kind) = HeaderValue::from_str(record.content_type.as_str()) {
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        headers.insert(header::CONTENT_TYPE, kind);
     }
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'"));
     response
 }
 
