@@ -115,7 +115,7 @@ fn the_openapi_document_describes_every_route_and_no_other() {
             }
         }
     }
-    let registered = routes().iter().map(|route| (route.method.to_owned(), route.path.clone())).collect();
+    let registered = routes().iter().map(|route| (route.method.to_owned(), route.path.replace("{*", "{"))).collect();
     assert_eq!(described, registered);
 }
 

@@ -19,10 +19,10 @@ async fn nodes_that_start_at_once_migrate_once() {
     let ids = opening.join_all().await;
     assert!(ids[0].len() > 30 && ids.iter().all(|id| *id == ids[0]), "{ids:?}");
     assert_eq!(ask(&url, "SELECT count(*) FROM threadline_schema").await, 1);
-    assert_eq!(PgStore::migrate(&url).await.expect("nothing to do"), Migrated { from: 20, to: 20 });
+    assert_eq!(PgStore::migrate(&url).await.expect("nothing to do"), Migrated { from: 21, to: 21 });
 
     let other = Postgres::shared().fresh_database();
-    assert_eq!(PgStore::migrate(&other).await.expect("migrates"), Migrated { from: 0, to: 20 });
+    assert_eq!(PgStore::migrate(&other).await.expect("migrates"), Migrated { from: 0, to: 21 });
     let store = PgStore::open(&other, clock()).await.expect("opens");
     assert_ne!(store.installation(), ids[0]);
 }
@@ -64,8 +64,8 @@ async fn the_command_line_migrates_and_reports_it() {
         let text = |bytes| String::from_utf8(bytes).expect("text");
         (output.status.code(), text(output.stdout), text(output.stderr))
     };
-    assert_eq!(migrate(&url).await, (Some(0), "The schema was created: version 20.\n".into(), String::new()));
-    assert_eq!(migrate(&url).await, (Some(0), "The schema is up to date: version 20.\n".into(), String::new()));
+    assert_eq!(migrate(&url).await, (Some(0), "The schema was created: version 21.\n".into(), String::new()));
+    assert_eq!(migrate(&url).await, (Some(0), "The schema is up to date: version 21.\n".into(), String::new()));
     let (code, _, error) = migrate("postgres://127.0.0.1:1/none").await;
     assert_eq!(code, Some(1));
     assert!(error.contains("cannot open the database"), "{error}");
@@ -75,9 +75,9 @@ async fn the_command_line_migrates_and_reports_it() {
 async fn only_databases_of_this_program_and_version_are_opened() {
     let url = Postgres::shared().fresh_database();
     PgStore::migrate(&url).await.expect("migrates");
-    execute(&mut session(&url).await, "UPDATE threadline_schema SET version = 99, min_reader = 21").await;
+    execute(&mut session(&url).await, "UPDATE threadline_schema SET version = 99, min_reader = 22").await;
     let newer = PgStore::open(&url, clock()).await;
-    assert!(matches!(newer, Err(OpenError::Newer { found: 99, min_reader: 21, known: 20 })), "{newer:?}");
+    assert!(matches!(newer, Err(OpenError::Newer { found: 99, min_reader: 22, known: 21 })), "{newer:?}");
     assert!(newer.expect_err("refused").to_string().contains("run a newer release"));
     // A newer database may allow older programs.
     execute(&mut session(&url).await, "UPDATE threadline_schema SET min_reader = 9").await;

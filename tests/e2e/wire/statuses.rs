@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use serde_json::{Value, json};
-use threadline_core::{Epoch, Scope, Scopes};
+use threadline_core::{Epoch, Scope, Scopes, limits::MAX_STREAM_APPEND_BYTES};
 use threadline_http::{
     cursor::{Cursor, CursorKind},
     routes::Access,
@@ -430,6 +430,8 @@ pub const STORING: &[(&str, &str)] = &[
     ("POST", "/openai/v1/conversations/{conversationId}"),
     ("POST", "/openai/v1/conversations/{conversationId}/items"),
     ("POST", "/v1/kv"),
+    ("PUT", "/streams/v1/stream/{*path}"),
+    ("POST", "/streams/v1/stream/{*path}"),
     ("POST", "/v1/threads/{threadId}/items/{list}"),
     ("PUT", "/v1/threads/{threadId}/items/{list}"),
     ("POST", "/v1/threads/{threadId}/items/{list}/copy"),
@@ -792,7 +794,14 @@ async fn plain_streams(ann: &Client, note: &mut impl FnMut(&'static str, &str, A
     }
     note("GET", route, ann.get(source).await);
     note("POST", route, ann.post(source, json!(2)).await);
-    note("DELETE", route, ann.delete("/streams/v1/stream/none").await);
+    for path in ["none", "a//b"] {
+        note("DELETE", route, ann.delete(&format!("/streams/v1/stream/{path}")).await);
+    }
+    let large = "x".repeat(MAX_STREAM_APPEND_BYTES + 1);
+    for method in ["PUT", "POST"] {
+        let request = ann.request(method.parse().expect("a method"), source).header("content-type", "text/plain");
+        note(method, route, send(request.body(large.clone())).await);
+    }
 }
 
 /// Routes of LangGraph's API. The run `held` is active in the thread `w`.
