@@ -12,7 +12,10 @@ type Props = {
 /** Messages as one client has them, and a field to write with it. */
 export function Panel({ name, lines, error, send }: Props) {
   const list = useRef<HTMLOListElement>(null);
-  useLayoutEffect(() => list.current?.scrollTo({ top: list.current.scrollHeight }), [lines]);
+  // An effect returns nothing: `scrollTo` returns a promise in newer browsers.
+  useLayoutEffect(() => {
+    if (list.current) list.current.scrollTop = list.current.scrollHeight;
+  }, [lines]);
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     send?.(String(new FormData(event.currentTarget).get("text")));
