@@ -240,3 +240,18 @@ async fn what_a_stream_cannot_be_is_refused() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_full_storage_takes_no_content_but_an_end() {
+    let options = Options::memory().with_key("secret").with_limits(|limits| limits.project.stored_bytes = 1);
+    run(options, async |server: &Server| {
+        let ann = server.user("ann");
+        assert_eq!(create(&ann, STREAM, "x").await.status, 201);
+        append(&ann, STREAM, "y").await.problem(507, "storage-full");
+        create(&ann, "/streams/v1/stream/other", "").await.problem(507, "storage-full");
+        assert_eq!(send(ann.request(Method::POST, STREAM).header("stream-closed", "true")).await.status, 204);
+        assert_eq!(ann.get(STREAM).await.text(), "x");
+        assert_eq!(ann.delete(STREAM).await.status, 204);
+    })
+    .await;
+}

@@ -126,8 +126,6 @@ async fn every_route_that_stores_is_refused() {
             "threadId": "free", "runId": "x", "messages": messages, "state": {}, "tools": [], "context": [], "forwardedProps": {},
         });
         let single = json!({ "method": "agent/run", "params": { "agentId": "demo" }, "body": input });
-        // A stream that there is already.
-        ann.put("/streams/v1/stream/t", json!(1)).await;
         for (method, path) in STORING {
             let body = match (*method, *path) {
                 ("POST", "/copilotkit") => single.clone(),

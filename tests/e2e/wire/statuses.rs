@@ -53,6 +53,13 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "invalid_claims_are_refused",
     ),
     (
+        "POST",
+        "/streams/v1/stream/{*path}",
+        507,
+        "tests/e2e/plain_streams.rs",
+        "a_full_storage_takes_no_content_but_an_end",
+    ),
+    (
         "GET",
         "/streams/v1/stream/threads/{threadId}",
         204,
@@ -431,7 +438,6 @@ pub const STORING: &[(&str, &str)] = &[
     ("POST", "/openai/v1/conversations/{conversationId}/items"),
     ("POST", "/v1/kv"),
     ("PUT", "/streams/v1/stream/{*path}"),
-    ("POST", "/streams/v1/stream/{*path}"),
     ("POST", "/v1/threads/{threadId}/items/{list}"),
     ("PUT", "/v1/threads/{threadId}/items/{list}"),
     ("POST", "/v1/threads/{threadId}/items/{list}/copy"),
