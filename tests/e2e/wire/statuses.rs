@@ -988,6 +988,13 @@ async fn openai(ann: &Client, seen: &mut Seen) {
         note("POST", &path, ann.post(&path, json!({})).await);
     }
     note("POST", conversations, ann.post(conversations, json!({ "items": twice })).await);
+    let keyed = async || {
+        let request = ann.request(reqwest::Method::POST, responses).header("idempotency-key", "a-response");
+        send(request.json(&json!({ "model": "demo", "input": "x" }))).await
+    };
+    let begun = keyed().await.ok(200)["conversation"]["id"].as_str().expect("an id").to_owned();
+    ann.delete(&format!("{conversations}/{begun}")).await.ok(200);
+    note("POST", responses, keyed().await);
     let made = async || {
         let request = ann.request(reqwest::Method::POST, conversations).header("idempotency-key", "once-more");
         send(request.json(&json!({ "items": item("x") }))).await
