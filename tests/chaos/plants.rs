@@ -113,6 +113,7 @@ pub const PLANTS: &[Plant] = &[
     plant("python-folds-otherwise", &[Kind::KillNode], |size| size),
     plant("superseded-is-replayed", &[Kind::KillNode], |size| size),
     plant("superseded-without-numbers", &[Kind::KillNode], |size| size),
+    plant("stream-tag-uncompared", &[Kind::KillNode], |size| size),
     plant("dead-by-own-outage", &[Kind::KillNode], |size| size),
 ];
 
