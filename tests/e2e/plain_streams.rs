@@ -104,7 +104,7 @@ everywhere! {
         stale.problem(403, "stale-producer");
         assert_eq!(stale.header("producer-epoch"), "1");
         produce(&dev, (2, 1), "x").await.problem(400, "invalid-request");
-        // Of appends that race, each is stored once.
+        // Appends that race are each stored once.
         let all = (0..8).map(|_| produce(&dev, (1, 1), "d"));
         let statuses: Vec<u16> = futures_util::future::join_all(all).await.iter().map(|answer| answer.status).collect();
         assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");

@@ -1,11 +1,14 @@
-//! Header fields of responses.
+//! The end of a response, as header fields and as an event tell it.
 
 use axum::{
-    http::{HeaderName, HeaderValue, header},
-    response::Response,
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
 };
+use serde_json::{Map, Value};
+use threadline_core::Timestamp;
+use threadline_http::etag::Tags;
 
-use super::offset::Offset;
+use super::offset::{Offset, cursor};
 
 /// Offset at which the next read continues.
 pub const NEXT_OFFSET: HeaderName = HeaderName::from_static("stream-next-offset");
@@ -16,7 +19,7 @@ pub const CLOSED: HeaderName = HeaderName::from_static("stream-closed");
 /// Cursor of a live response.
 pub const CURSOR: HeaderName = HeaderName::from_static("stream-cursor");
 
-/// End of a response, as its header fields tell it.
+/// End of a response.
 #[derive(Debug, Clone, Copy)]
 pub struct End {
     pub next: Offset,
@@ -41,6 +44,32 @@ impl End {
             headers.insert(CURSOR, HeaderValue::from(cursor));
         }
         response
+    }
+
+    /// Response to a read of the page from `start` to this end: the content, unless the client has it already.
+    pub fn page(self, start: u64, known: Option<Tags>, content: impl FnOnce() -> Response) -> Response {
+        let etag = self.etag(start);
+        let response = match known {
+            Some(known) if known.have(&etag) => StatusCode::NOT_MODIFIED.into_response(),
+            _ => content(),
+        };
+        tagged(self.mark(response, None), &etag)
+    }
+
+    /// Data of the event `control` of an event stream; `seen` is the cursor that the client has sent.
+    pub fn control(self, now: Timestamp, seen: Option<u64>) -> Value {
+        let mut members = Map::new();
+        members.insert("streamNextOffset".to_owned(), self.next.to_string().into());
+        if !self.closed {
+            members.insert("streamCursor".to_owned(), cursor(now, seen).to_string().into());
+        }
+        if self.up_to_date {
+            members.insert("upToDate".to_owned(), true.into());
+        }
+        if self.closed {
+            members.insert("streamClosed".to_owned(), true.into());
+        }
+        Value::Object(members)
     }
 
     /// Entity tag of the messages from `start` to this end.

@@ -1,7 +1,6 @@
 //! Live reads as server-sent events: `data` has messages, `control` has the offset after them.
 
 use axum::body::Bytes;
-use serde_json::{Map, Value};
 use threadline_core::LogSlice;
 use threadline_engine::{
     StoreError,
@@ -12,7 +11,7 @@ use threadline_http::{
     sse::{self, EventSource, Farewell},
 };
 
-use super::offset::{Offset, cursor};
+use super::{headers::End, offset::Offset};
 
 /// A live read of one client.
 pub struct Live {
@@ -41,21 +40,10 @@ fn data(slice: &LogSlice) -> Vec<u8> {
 }
 
 impl Live {
-    fn control(&mut self, closed: bool) -> String {
+    fn control(&self, closed: bool) -> String {
         let next = Offset { seq: self.subscription.cursor(), epoch: self.subscription.epoch() };
-        let mut members = Map::new();
-        members.insert("streamNextOffset".to_owned(), next.to_string().into());
-        if !closed {
-            let cursor = cursor(self.http.clock.now(), self.seen);
-            members.insert("streamCursor".to_owned(), cursor.to_string().into());
-        }
-        if self.up_to_date {
-            members.insert("upToDate".to_owned(), true.into());
-        }
-        if closed {
-            members.insert("streamClosed".to_owned(), true.into());
-        }
-        sse::named("control", &Value::Object(members))
+        let end = End { next, up_to_date: self.up_to_date, closed };
+        sse::named("control", &end.control(self.http.clock.now(), self.seen))
     }
 
     /// The frames of a delivery; `None` if nothing is sent for it.

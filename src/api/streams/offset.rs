@@ -27,6 +27,15 @@ pub enum From {
 }
 
 impl From {
+    /// Place of a request: the parameter `offset`, which only a read of a page may leave out.
+    pub fn of(offset: Option<&str>, is_live: bool) -> Result<Self, Problem> {
+        match offset {
+            Some(offset) => Self::parse(offset),
+            None if is_live => Err(Problem::invalid("live needs offset: -1, now or a Stream-Next-Offset")),
+            None => Ok(Self::Beginning),
+        }
+    }
+
     /// Reads the parameter `offset` of a request.
     pub fn parse(text: &str) -> Result<Self, Problem> {
         match text {

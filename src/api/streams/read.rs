@@ -106,11 +106,7 @@ async fn respond(
     params: StreamReadParams,
     (method, headers): (&Method, &HeaderMap),
 ) -> Result<Response, Problem> {
-    let from = match (&params.offset, params.live) {
-        (Some(offset), _) => From::parse(offset)?,
-        (None, None) => From::Beginning,
-        (None, Some(_)) => return Err(Problem::invalid("live needs offset: -1, now or a Stream-Next-Offset")),
-    };
+    let from = From::of(params.offset.as_deref(), params.live.is_some())?;
     if method == Method::HEAD {
         let end = source.end(state, principal).await?;
         return Ok(end.mark(([(header::CONTENT_TYPE, "application/json")], ()).into_response(), None));
@@ -154,12 +150,7 @@ impl Read<'_> {
     async fn page(&self, headers: &HeaderMap) -> Result<Response, Problem> {
         let known = tags(headers, &header::IF_NONE_MATCH)?;
         let (body, start, end) = self.held_page().await?;
-        let etag = end.etag(start);
-        let response = match known {
-            Some(known) if known.have(&etag) => StatusCode::NOT_MODIFIED.into_response(),
-            _ => json_body(body),
-        };
-        Ok(tagged(end.mark(response, None), &etag))
+        Ok(end.page(start, known, || json_body(body)))
     }
 
     async fn long_poll(&self, seen: Option<u64>) -> Result<Response, Problem> {

@@ -48,7 +48,7 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
     ann.post("/v1/threads", json!({ "threadId": "t", "name": "private" })).await.ok(201);
     ann.run("t", "r").await;
     ann.append("t", "r", 1, json!([{ "type": "SECRET" }])).await.ok(200);
-    // What she asked for herself must not let another in.
+    // Nothing that belongs to the project is theirs either.
     let operator = server.project();
     operator.post("/v1/keys", json!({ "keyId": "private-key" })).await.ok(201);
     operator.put("/v1/agents/private-agent", json!({ "url": "https://agents.example/private-url" })).await.ok(200);

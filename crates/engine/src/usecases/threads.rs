@@ -164,8 +164,12 @@ impl Threads {
             Err(LookupError::ThreadAmbiguous) => return Err(CreateThreadError::ThreadAmbiguous),
             Err(LookupError::Store(error)) => return Err(error.into()),
         }
-        let (id_named, agent, request) = (Some(id.clone()), agent.cloned(), request.map(str::to_owned));
-        let create = CreateThread { id: id_named, agent, request, ..CreateThread::default() };
+        let create = CreateThread {
+            id: Some(id.clone()),
+            agent: agent.cloned(),
+            request: request.map(str::to_owned),
+            ..CreateThread::default()
+        };
         match self.create(principal, create).await {
             Ok(made) => Ok(made.thread),
             // A concurrent request created the thread, or another user's thread has claimed the id.

@@ -54,6 +54,11 @@ impl State {
         rows.filter(move |row| row.thread.project == *project && row.thread.user == *user)
     }
 
+    /// Amount that a user, or the project itself, has stored beside the logs of threads.
+    fn beside_logs(&self, project: &ProjectId, user: Option<&UserId>) -> Usage {
+        Usage { bytes: self.kv_bytes(project, user) + self.stream_bytes(project, user), threads: 0 }
+    }
+
     /// Removes the sum of a user, as when it had never been added.
     pub(super) fn forget_usage(&mut self, project: &ProjectId, user: &UserId) {
         if let Some(sum) = self.usage.remove(&UsageOwner::user(project, user))
@@ -103,10 +108,7 @@ impl UsageStore for MemoryStore {
         let known = state.usage.get(owner).map_or(Usage::NONE, |sum| sum.usage);
         let found = match &owner.user {
             Some(user) => {
-                let kept = Usage {
-                    bytes: state.kv_bytes(&owner.project, Some(user)) + state.stream_bytes(&owner.project, Some(user)),
-                    threads: 0,
-                };
+                let kept = state.beside_logs(&owner.project, Some(user));
                 let found = state.rows_of(&owner.project, user).fold(kept, |sum, row| sum + row.usage());
                 state.add(&owner.project, user, found - known, now);
                 found
@@ -114,10 +116,7 @@ impl UsageStore for MemoryStore {
             None => {
                 let users =
                     state.usage.iter().filter(|(other, _)| other.project == owner.project && other.user.is_some());
-                let kept = Usage {
-                    bytes: state.kv_bytes(&owner.project, None) + state.stream_bytes(&owner.project, None),
-                    threads: 0,
-                };
+                let kept = state.beside_logs(&owner.project, None);
                 users.fold(kept, |sum, (_, of_user)| sum + of_user.usage)
             }
         };

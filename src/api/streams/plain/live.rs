@@ -2,7 +2,6 @@
 
 use axum::body::Bytes;
 use base64::{Engine, engine::general_purpose::STANDARD};
-use serde_json::{Map, Value};
 use threadline_core::{
     Principal,
     limits::PAGE_BYTES,
@@ -15,7 +14,6 @@ use threadline_http::{
 };
 
 use super::answers;
-use crate::api::streams::offset::cursor;
 
 /// A live read of one client.
 pub struct Live {
@@ -64,20 +62,9 @@ impl Live {
     }
 
     fn control(&self, record: &StreamRecord, at: u64) -> String {
-        let end = answers::end(record, at);
-        let mut members = Map::new();
-        members.insert("streamNextOffset".to_owned(), end.next.to_string().into());
-        if end.closed {
-            members.insert("streamClosed".to_owned(), true.into());
-        } else {
-            let cursor = cursor(self.http.clock.now(), self.seen);
-            members.insert("streamCursor".to_owned(), cursor.to_string().into());
-        }
-        if end.up_to_date {
-            members.insert("upToDate".to_owned(), true.into());
-        }
+        let control = answers::end(record, at).control(self.http.clock.now(), self.seen);
         // Without the space that the standard allows behind the colon: not every client of the protocol takes it.
-        format!("event: control\ndata:{}\n\n", Value::Object(members))
+        format!("event: control\ndata:{control}\n\n")
     }
 
     /// The next page as an event, with the control event after it, within the memory for responses.

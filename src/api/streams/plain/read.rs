@@ -68,11 +68,7 @@ pub async fn read(
     method: Method,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let from = match (&params.offset, params.live) {
-        (Some(offset), _) => From::parse(offset)?,
-        (None, None) => From::Beginning,
-        (None, Some(_)) => return Err(Problem::invalid("live needs offset: -1, now or a Stream-Next-Offset")),
-    };
+    let from = From::of(params.offset.as_deref(), params.live.is_some())?;
     let read = Read { state: &state, principal: &principal, path: &path, from, seen: params.cursor };
     if method == Method::HEAD {
         return read.head().await;
@@ -154,12 +150,7 @@ impl Read<'_> {
             // The response has no entity tag, because the end of a stream must not be cached.
             return Ok(end.mark(answers::typed(body.into_response(), record), None));
         }
-        let etag = end.etag(after);
-        let response = match known {
-            Some(known) if known.have(&etag) => StatusCode::NOT_MODIFIED.into_response(),
-            _ => answers::typed(body.into_response(), record),
-        };
-        Ok(tagged(end.mark(response, None), &etag))
+        Ok(end.page(after, known, || answers::typed(body.into_response(), record)))
     }
 
     async fn long_poll(&self) -> Result<Response, Problem> {

@@ -28,7 +28,7 @@ const GOAL: f64 = 0.8;
 
 /// API through which a client follows a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Door {
+enum Api {
     Socket,
     Sse,
     AgUi,
@@ -40,7 +40,7 @@ enum Door {
 
 /// The texts of an API in the report.
 struct Texts {
-    door: Door,
+    api: Api,
     key: &'static str,
     latency: &'static str,
     latest: &'static str,
@@ -49,9 +49,9 @@ struct Texts {
 
 /// Defines the texts of the APIs that are compared with the socket.
 macro_rules! texts {
-    ($($door:ident, $key:literal, $name:literal;)*) => {
+    ($($api:ident, $key:literal, $name:literal;)*) => {
         [$(Texts {
-            door: Door::$door,
+            api: Api::$api,
             key: $key,
             latency: concat!($name, ", an agent's event: p50 (bare: socket)"),
             latest: concat!($name, ", an agent's event: p99 (bare: socket)"),
@@ -84,13 +84,13 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError>
     let agent = Agent::start().await?;
     agent.register(server.address()).await?;
     // The first run of a server takes longer than the next ones.
-    follow(server.address(), &agent, Door::Socket, Work { count: LEAST, pace: None }).await?;
+    follow(server.address(), &agent, Api::Socket, Work { count: LEAST, pace: None }).await?;
     let mut all: Vec<_> = COMPARED.iter().map(|texts| (texts, Rounds::default())).collect();
     for round in 0..plan.pairs {
         report.progress(&format!("APIs, round {} of {}", round + 1, plan.pairs));
         for (texts, rounds) in &mut all {
-            let bare = one(server.address(), &agent, Door::Socket, plan).await?;
-            let ours = one(server.address(), &agent, texts.door, plan).await?;
+            let bare = one(server.address(), &agent, Api::Socket, plan).await?;
+            let ours = one(server.address(), &agent, texts.api, plan).await?;
             rounds.p50.push(ours.p50_ms, bare.p50_ms);
             rounds.p99.push(ours.p99_ms, bare.p99_ms);
             rounds.speed.push(ours.events_per_s, bare.events_per_s);
@@ -131,12 +131,12 @@ struct Measured {
     events_per_s: f64,
 }
 
-async fn one(server: SocketAddr, agent: &Agent, door: Door, plan: &Plan) -> Result<Measured, BenchError> {
+async fn one(server: SocketAddr, agent: &Agent, api: Api, plan: &Plan) -> Result<Measured, BenchError> {
     // Half of the time of other workloads: there are twelve measurements in a round.
     let count = (plan.span.as_millis() / PACE.as_millis() / 2) as u32;
-    let mut ages = follow(server, agent, door, Work { count: count.max(LEAST), pace: Some(PACE) }).await?.ages;
+    let mut ages = follow(server, agent, api, Work { count: count.max(LEAST), pace: Some(PACE) }).await?.ages;
     let count = u32::try_from(plan.events / 5).unwrap_or(u32::MAX);
-    let fast = follow(server, agent, door, Work { count, pace: None }).await?;
+    let fast = follow(server, agent, api, Work { count, pace: None }).await?;
     Ok(Measured {
         p50_ms: percentile_us(&mut ages, 0.5) / 1e3,
         p99_ms: percentile_us(&mut ages, 0.99) / 1e3,
@@ -151,7 +151,7 @@ struct Followed {
 }
 
 /// Starts a run of the agent, and follows it. The agent waits after its first event until the client has received it.
-async fn follow(server: SocketAddr, agent: &Agent, door: Door, work: Work) -> Result<Followed, BenchError> {
+async fn follow(server: SocketAddr, agent: &Agent, api: Api, work: Work) -> Result<Followed, BenchError> {
     agent.takes(work);
     let thread = Http::new(server).create().await?;
     let run = uuid::Uuid::now_v7().to_string();
@@ -159,7 +159,7 @@ async fn follow(server: SocketAddr, agent: &Agent, door: Door, work: Work) -> Re
     let start = json!({ "runId": run, "agentId": agent::NAME, "input": { "messages": messages } });
     let url = format!("http://{server}/v1/threads/{thread}/runs");
     reqwest::Client::new().post(url).json(&start).send().await?.error_for_status()?;
-    let mut reader = Reader::open(server, door, &thread, &run, &messages).await?;
+    let mut reader = Reader::open(server, api, &thread, &run, &messages).await?;
     reader.reads(agent, 1).await?;
     reader.forget();
     let zero = agent.now();
@@ -178,6 +178,6 @@ mod tests {
         keys.sort_unstable();
         keys.dedup();
         assert_eq!(keys.len(), COMPARED.len());
-        assert!(COMPARED.iter().all(|texts| texts.door != Door::Socket));
+        assert!(COMPARED.iter().all(|texts| texts.api != Api::Socket));
     }
 }

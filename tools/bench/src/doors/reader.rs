@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time;
 
 use super::{
-    Door,
+    Api,
     agent::{Agent, MARK, NAME},
 };
 use crate::{BenchError, socket::Socket};
@@ -40,12 +40,12 @@ impl Reader {
     /// Follows a run from its beginning.
     pub async fn open(
         server: SocketAddr,
-        door: Door,
+        api: Api,
         thread: &str,
         run: &str,
         messages: &Value,
     ) -> Result<Self, BenchError> {
-        let stream = match request(server, door, thread, run, messages) {
+        let stream = match request(server, api, thread, run, messages) {
             None => {
                 let mut socket = Socket::open(server).await?;
                 socket.send(format!("{{\"subscribe\":{}}}", json!({ "threadId": thread, "after": 0 }))).await?;
@@ -54,7 +54,7 @@ impl Reader {
             Some(request) => {
                 let response = request.header(header::ACCEPT, "text/event-stream").send().await?.error_for_status()?;
                 if response.status() != StatusCode::OK {
-                    return Err(BenchError::Unexpected(format!("{door:?} answered with {}", response.status())));
+                    return Err(BenchError::Unexpected(format!("{api:?} answered with {}", response.status())));
                 }
                 Stream::Sse(response)
             }
@@ -118,26 +118,26 @@ impl Reader {
 }
 
 /// Request that follows the run; `None` for the socket.
-fn request(server: SocketAddr, door: Door, thread: &str, run: &str, messages: &Value) -> Option<RequestBuilder> {
+fn request(server: SocketAddr, api: Api, thread: &str, run: &str, messages: &Value) -> Option<RequestBuilder> {
     let client = Client::new();
     let at = |path: String| format!("http://{server}/{path}");
-    Some(match door {
-        Door::Socket => return None,
-        Door::Sse => client.get(at(format!("v1/threads/{thread}/events"))),
-        Door::AgUi => {
+    Some(match api {
+        Api::Socket => return None,
+        Api::Sse => client.get(at(format!("v1/threads/{thread}/events"))),
+        Api::AgUi => {
             let input = json!({ "threadId": thread, "runId": run, "messages": messages });
             client.post(at(format!("agui/{NAME}"))).json(&input)
         }
-        Door::AiSdk => client.get(at(format!("ai/{NAME}/{thread}/stream"))),
-        Door::OpenAi => {
+        Api::AiSdk => client.get(at(format!("ai/{NAME}/{thread}/stream"))),
+        Api::OpenAi => {
             let id = URL_SAFE_NO_PAD.encode(format!("{thread}\0{run}"));
             client.get(at(format!("openai/v1/responses/resp_{id}?stream=true")))
         }
-        Door::LangGraph => {
+        Api::LangGraph => {
             // The channels of a page that shows messages.
             let channels = json!({ "channels": ["values", "messages", "lifecycle", "input"] });
             client.post(at(format!("langgraph/threads/{thread}/stream/events"))).json(&channels)
         }
-        Door::DurableStreams => client.get(at(format!("streams/v1/stream/threads/{thread}?offset=-1&live=sse"))),
+        Api::DurableStreams => client.get(at(format!("streams/v1/stream/threads/{thread}?offset=-1&live=sse"))),
     })
 }
