@@ -14,7 +14,7 @@ run: setup
 	$(CARGO) build --release
 	@exec target/release/threadline dev
 
-# Builds all tests, then runs three parts at a time: PARTS="e2e nodes" selects some.
+# Builds all tests, then runs two parts at a time: PARTS="e2e nodes" selects some.
 test: setup-test
 	scripts/test.py $(PARTS)
 
@@ -75,9 +75,10 @@ test-busy: setup-test
 test-full: setup-full
 	$(CARGO) test --test copilotkit -- --ignored --nocapture
 	$(CARGO) test --release --test faults -- --ignored --nocapture
-	CASES=all $(CARGO) test --test e2e -- wire --include-ignored --nocapture
+	CASES=all $(CARGO) test --test e2e -- wire ::memory --include-ignored --nocapture
 	THREADLINE_SEEDS=400 $(CARGO) test -p threadline-simulation
 	$(CARGO) test --test contract -- --ignored --nocapture
+	for round in 1 2 3 4 5; do $(CARGO) test --test agui || exit 1; done
 	$(CARGO) test --test real -- --ignored --nocapture
 	$(CARGO) build --workspace --bin threadline
 	cd sdk/typescript && FULL=1 THREADLINE=$(CURDIR)/target/debug/threadline npm test --silent

@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
-"""Runs all tests: builds them once, then runs three parts at a time, the longest first.
+"""Runs all tests: builds them once, then runs two parts at a time, the longest first.
 
-Most tests wait, for a browser, a server or a timeout; three parts at a time keep two cores busy. A part is a program of Rust
+Most tests wait, for a browser, a server or a timeout; two parts at a time keep two cores busy. A part is a program of Rust
 tests, as cargo names it, or one of the stages below. Names as arguments select parts; --list shows them. The output of a part
 is printed when the part ends, in one piece. Exit code 1 if a part fails; the last lines name it.
+
+Temporary files lie in memory where there is room for them: a disk that stands still for seconds fails no test.
 """
 
 import argparse
+import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -19,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CARGO = os.environ.get("CARGO", "cargo")
 # Parts at a time.
-LANES = 3
+LANES = 2
 # Seconds after which a part that hangs ends as a failure.
 LIMIT = 1500
 # Parts that take a minute or more on two cores, the longest first; the others follow.
@@ -27,6 +32,9 @@ LONG = [
     "copilotkit", "e2e", "package", "faults", "chaos", "real", "python", "console", "model", "agui", "contract", "nodes", "simulation",
     "tour", "cluster",
 ]
+# File system in memory for temporary files, and the free bytes that it needs: tests hold about 1 GiB at a time.
+MEMORY = Path("/dev/shm")
+ROOM = 4 << 30
 # Tests of other programs than cargo's: a target of the Makefile each.
 STAGES = ["package", "python", "console", "tour", "cluster", "docs"]
 
@@ -124,6 +132,25 @@ def end(process):
             pass
 
 
+@contextlib.contextmanager
+def temporary():
+    """Has all programs put their temporary files into a directory in memory, if it has room; removes it at the end."""
+    if "TMPDIR" in os.environ or not MEMORY.is_dir() or min(shutil.disk_usage(MEMORY).free, free_memory()) < ROOM:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="threadline-", dir=MEMORY, ignore_cleanup_errors=True) as directory:
+        # Postgres runs as a user without rights.
+        os.chmod(directory, 0o1777)
+        os.environ["TMPDIR"] = directory
+        yield
+
+
+def free_memory():
+    """Bytes that programs can have without swapping."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     arguments.add_argument("names", nargs="*", metavar="PART", help="parts to run (default: all)")
@@ -143,10 +170,11 @@ def main():
     signal.signal(signal.SIGTERM, runner.stop)
     signal.signal(signal.SIGINT, runner.stop)
     lanes = [threading.Thread(target=runner.lane) for _ in range(LANES)]
-    for lane in lanes:
-        lane.start()
-    for lane in lanes:
-        lane.join()
+    with temporary():
+        for lane in lanes:
+            lane.start()
+        for lane in lanes:
+            lane.join()
     print(f"-- all tests took {(time.monotonic() - begin) / 60:.1f} min", flush=True)
     for name in runner.failed:
         print(f"FAILED: {name}", flush=True)

@@ -13,7 +13,7 @@ use crate::{
     rng::seed,
 };
 
-const STREAMS: u64 = 600;
+const STREAMS: u64 = 240;
 
 /// Every kind of event of AG-UI 1.0.
 const KINDS: [&str; 31] = [
@@ -102,7 +102,7 @@ fn random_streams_give_what_the_client_builds() {
     println!("{whole} of {STREAMS} whole, {skipped} deltas skipped, {kinds:?}, refused: {errors:#?}");
     // A comparison that compares nothing would never fail.
     assert_eq!(kinds.keys().map(String::as_str).collect::<Vec<_>>(), KINDS);
-    assert!(kinds.values().all(|count| *count > 50), "each kind is there often enough");
+    assert!(kinds.values().all(|count| *count > 15), "each kind is there often enough");
     assert!(whole > STREAMS / 2 && skipped > STREAMS / 10);
 }
 

@@ -8,7 +8,7 @@ use crate::{
     rng::{Rng, seed},
 };
 
-const STREAMS: u64 = 250;
+const STREAMS: u64 = 100;
 
 fn is(event: &str, kind: &str) -> bool {
     event.contains(&format!("\"type\":\"{kind}\""))

@@ -10,7 +10,7 @@ use crate::{
     rng::{Rng, seed},
 };
 
-const STREAMS: u64 = 400;
+const STREAMS: u64 = 160;
 
 /// Stands for a number that no double can hold.
 const HUGE: &str = "\u{e002}";

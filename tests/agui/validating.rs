@@ -16,7 +16,7 @@ use crate::{
     rng::{Rng, seed},
 };
 
-const STREAMS: u64 = 120;
+const STREAMS: u64 = 48;
 const DAMAGED: u64 = 10;
 
 /// Cases in which the verdicts differ, each with its reason: the events, and the index that each refuses.

@@ -14,7 +14,7 @@ const MARKS: [&str; 7] = ["memory", "SQLite", "Postgres", "Redis", "in process",
 /// Marks of the tests that a macro makes.
 const CONTRACT: &str = "memory, SQLite, Postgres";
 const PORTS: &str = "in process, Redis";
-const EVERYWHERE: &str = "memory, SQLite, Postgres, Redis";
+const EVERYWHERE: &str = "SQLite, Postgres, Redis";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -57,7 +57,8 @@ test("a producer without further events finds a loss by its heartbeats", async (
   for (const isWhole of [false, true]) {
     const it = await thread();
     if (isWhole) await server.save();
-    await it.run({ ...options, leaseSeconds: 3 }, async (run) => {
+    // A heartbeat every three seconds; a machine that stops for six does not end the lease.
+    await it.run({ ...options, leaseSeconds: 9 }, async (run) => {
       await append(run, 0, 10);
       if (!isWhole) await server.save();
       await append(run, 10, 20);
