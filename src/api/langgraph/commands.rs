@@ -130,9 +130,9 @@ async fn respond(
     }
     let one = params.interrupt_id.map(|interrupt_id| Answered { interrupt_id, response: params.response });
     let answers: Vec<Answered> = params.responses.into_iter().chain(one).collect();
-    if answers.is_empty() {
+    if answers.is_empty() || answers.iter().any(|answer| answer.interrupt_id.is_empty()) {
         return Err(Problem::invalid(
-            "the command answers no interrupt: send interrupt_id with response, or responses",
+            "the command answers no interrupt: send interrupt_id, which is not empty, with response, or responses",
         )
         .into());
     }
@@ -153,6 +153,11 @@ async fn respond(
         Map::from_iter([("configurable".to_owned(), configurable.into())])
     };
     let input = NewInput::new(&params.update, answers.collect(), forwarded)?;
+    if let Some(unasked) = input.unasked(state, principal, id).await?
+        && !input.is_repeated(state, principal, id).await?
+    {
+        return Err(NotStarted::NotAsked(format!("the interrupt {unasked:?} is not open in this thread")));
+    }
     // An answer never waits in the queue: a run that begins before it may ask again.
     ask(state, principal, (id, Some(&thread)), agent, input, room, Busy::Reject).await
 }

@@ -430,6 +430,17 @@ everywhere! {
         let next = text(&goes_on["result"], "run_id").to_owned();
         agent.call().await.finish(&whole(&next, "n", "yes")).await;
         ended(&dev, &next).await;
+        // An answer to an interrupt that is not open begins no run.
+        let runs = dev.get("/v1/threads/t/runs").await.ok(200);
+        for (params, code) in [
+            (json!({ "interrupt_id": "" }), "invalid_argument"),
+            (json!({ "responses": [{ "response": 1 }] }), "invalid_argument"),
+            (json!({ "interrupt_id": "i" }), "no_such_interrupt"),
+        ] {
+            let refused = command(&dev, "input.respond", params).await;
+            assert_eq!((&refused["type"], &refused["error"]), (&json!("error"), &json!(code)), "{refused}");
+        }
+        assert_eq!(dev.get("/v1/threads/t/runs").await.ok(200), runs);
         for (body, status, slug) in [
             (json!({ "channels": ["nope"] }), 400, "invalid-request"),
             (json!({ "channels": "values" }), 400, "invalid-request"),

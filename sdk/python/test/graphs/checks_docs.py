@@ -92,8 +92,9 @@ def test_human_in_the_loop(user: str) -> None:
                 thread.start("parcels", messages=[as_user("Send it")])
                 wait_until(lambda: bool(thread.interrupts()))
                 exec(compile(ANSWER, "docs/langgraph.md", "exec"), {"thread": thread, "print": said.append})
-                wait_until(lambda: len(thread.messages().messages) == 2)
-                assert thread.messages().messages[-1]["content"] == "It is on its way." and thread.interrupts() == []
+                wait_until(lambda: thread.messages().messages[-1].get("content") == "It is on its way.")
+                wait_until(lambda: thread.interrupts() == [])
+                assert len(thread.messages().messages) == 2
         finally:
             server.end()
     assert said == ["Send the parcel?"]
