@@ -29,6 +29,8 @@ pub enum InterruptError {
     Open(Vec<String>),
     /// Interrupts that the input answers and that are no longer open.
     Settled(Vec<String>),
+    /// Interrupts that the input answers and that are not open, although only open ones may be answered.
+    Unknown(Vec<String>),
     /// Interrupts that the input resolves and whose `expiresAt` has passed.
     Expired(Vec<String>),
 }
@@ -36,7 +38,7 @@ pub enum InterruptError {
 impl InterruptError {
     /// Ids of the interrupts concerned: at most `NAMED` of them, each cut to `NAMED_BYTES` bytes.
     pub fn interrupts(&self) -> Vec<&str> {
-        let (Self::Open(ids) | Self::Settled(ids) | Self::Expired(ids)) = self;
+        let (Self::Open(ids) | Self::Settled(ids) | Self::Unknown(ids) | Self::Expired(ids)) = self;
         ids.iter().take(NAMED).map(|id| &id[..id.floor_char_boundary(NAMED_BYTES)]).collect()
     }
 }
@@ -47,6 +49,7 @@ impl std::fmt::Display for InterruptError {
         match self {
             Self::Open(_) => write!(out, "`resume` has no entry for these open interrupts: {ids}"),
             Self::Settled(_) => write!(out, "`resume` answers interrupts that are no longer open: {ids}"),
+            Self::Unknown(_) => write!(out, "the thread has no open interrupts with these ids: {ids}"),
             Self::Expired(_) => write!(out, "`resume` resolves interrupts that have expired: {ids}"),
         }
     }
@@ -111,6 +114,14 @@ impl Answered {
         let own = self.expired.iter().map(|id| cancellation(id));
         let all: Vec<_> = items(&readable).iter().map(|entry| entry.0.to_owned()).chain(own).collect();
         Some(Cow::Owned(format!("[{}]", all.join(","))))
+    }
+
+    /// Refuses answers to all but open interrupts.
+    pub(super) fn check_open(&self, conversation: &Conversation) -> Result<(), InterruptError> {
+        let open: HashSet<&str> = conversation.open_interrupts().collect();
+        let mut unknown: Vec<_> = self.entries.keys().filter(|id| !open.contains(id.as_str())).cloned().collect();
+        unknown.sort();
+        if unknown.is_empty() { Ok(()) } else { Err(InterruptError::Unknown(unknown)) }
     }
 
     /// Checks the answers against the open interrupts. An interrupt that the log never had is left to the agent,

@@ -39,6 +39,8 @@ pub struct AgentRun {
     pub request: Option<String>,
     /// Fork of the thread in which the run begins; `None` for the thread itself.
     pub fork: Option<ForkStart>,
+    /// True if only open interrupts may be answered: for APIs whose clients know interrupts from the log alone.
+    pub answers_open: bool,
     /// Claims of the tool calls whose results the input has, without which the run does not begin.
     pub claims: Vec<ToolClaim>,
 }
@@ -149,7 +151,8 @@ impl Agents {
         // The input of the agent has the history, too.
         let bytes = request.input.bytes() + before.as_ref().map_or(0, |before| before.conversation.bytes());
         let (prepared, Begin { mut input, kept, first }) = self.process(principal, bytes, prepare).await??;
-        if let Err(breach) = prepared.answered.check(conversation)
+        let known = if request.answers_open { prepared.answered.check_open(conversation) } else { Ok(()) };
+        if let Err(breach) = known.and_then(|()| prepared.answered.check(conversation))
             && !exists().await
         {
             return Err(AgentError::Interrupts(breach));

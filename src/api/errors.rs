@@ -16,7 +16,7 @@ impl From<AgentError> for Problem {
             AgentError::Interrupts(breach) => {
                 let kind = match breach {
                     InterruptError::Open(_) => Type::InterruptsOpen,
-                    InterruptError::Settled(_) => Type::InterruptSettled,
+                    InterruptError::Settled(_) | InterruptError::Unknown(_) => Type::InterruptSettled,
                     InterruptError::Expired(_) => Type::InterruptExpired,
                 };
                 Self::new(kind, detail).with(json!({ "interruptIds": breach.interrupts() }))

@@ -153,11 +153,6 @@ async fn respond(
         Map::from_iter([("configurable".to_owned(), configurable.into())])
     };
     let input = NewInput::new(&params.update, answers.collect(), forwarded)?;
-    if let Some(unasked) = input.unasked(state, principal, id).await?
-        && !input.is_repeated(state, principal, id).await?
-    {
-        return Err(NotStarted::NotAsked(format!("the interrupt {unasked:?} is not open in this thread")));
-    }
     // An answer never waits in the queue: a run that begins before it may ask again.
     ask(state, principal, (id, Some(&thread)), agent, input, room, Busy::Reject).await
 }

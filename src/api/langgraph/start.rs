@@ -114,37 +114,6 @@ impl NewInput {
         Some(ids).filter(|ids| !ids.is_empty())
     }
 
-    /// Id of the first interrupt that the input answers and that is not open.
-    pub async fn unasked(
-        &self,
-        state: &ApiState,
-        principal: &Principal,
-        thread: &ThreadId,
-    ) -> Result<Option<&str>, Problem> {
-        let open = |projected: &Projected| -> Vec<String> {
-            projected.conversation.open_interrupts().map(str::to_owned).collect()
-        };
-        let open = state.service.projections.read(principal, thread, None, None, open).await?;
-        let mut answered = self.resume.iter().filter_map(|answer| answer["interruptId"].as_str());
-        Ok(answered.find(|id| !open.iter().any(|other| other == id)))
-    }
-
-    /// True if a run was already started by this request.
-    pub async fn is_repeated(
-        &self,
-        state: &ApiState,
-        principal: &Principal,
-        thread: &ThreadId,
-    ) -> Result<bool, Problem> {
-        let Some(ids) = self.ids() else { return Ok(false) };
-        let run = unfailed(state, principal, thread, &ids).await?;
-        match state.service.runs.get(principal, thread, &run).await {
-            Ok(_) => Ok(true),
-            Err(RunLookupError::ThreadNotFound | RunLookupError::RunNotFound) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// AG-UI's input. Members of the state are set in the state that the thread has now.
     async fn into_client(
         self,
@@ -285,7 +254,8 @@ pub async fn ask(
         None => RunId::generate(),
     };
     let input = input.into_client(state, principal, thread, room).await?;
-    let request = AgentRun { id: Some(run.clone()), input, makes_thread: true, ..AgentRun::default() };
+    let request =
+        AgentRun { id: Some(run.clone()), input, makes_thread: true, answers_open: true, ..AgentRun::default() };
     let (answer, _) = ask_agent(state, principal, id, agent, request, Some(busy), false).await?;
     let after = match answer {
         RunAnswer::Started(start) => start.started.cursor,
