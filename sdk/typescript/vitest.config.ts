@@ -14,6 +14,7 @@ export default defineConfig({
     // No test takes as long on a free machine; one that is busy with something else may need it.
     testTimeout: 90_000,
     hookTimeout: 60_000,
+    expect: { poll: { timeout: 30_000 } },
     // What is skipped or left alone by mistake must not look like a success.
     allowOnly: false,
   },

@@ -44,7 +44,7 @@ async fn a_second_start_anywhere_is_refused_with_the_facts() {
     let cluster = Cluster::start(2);
     let (a, b) = (cluster.client(0), cluster.client(1));
     make_thread(&a, "t").await;
-    let mut producer = a.run("t", options("first")).await.expect("starts");
+    let mut producer = a.run("t", leased("first")).await.expect("starts");
     producer.append(numbered(1..=3)).await.expect("appends");
     let error = b.run("t", options("second")).await.expect_err("held");
     let problem = error.problem("run-active").expect("a 409");

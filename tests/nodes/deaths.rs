@@ -214,7 +214,7 @@ async fn nodes_are_replaced_one_by_one_under_load() {
             let (mut runs, mut appended) = (0u64, 0u64);
             while !done.load(SeqCst) {
                 runs += 1;
-                let mut producer = client.run(&thread, options(&format!("r{runs}"))).await.expect("starts");
+                let mut producer = client.run(&thread, leased(&format!("r{runs}"))).await.expect("starts");
                 for _ in 0..20 {
                     producer.append(numbered(appended + 1..=appended + 3)).await.expect("appends");
                     appended += 3;

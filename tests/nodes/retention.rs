@@ -56,6 +56,12 @@ impl<'a> Node<'a> {
         threads.map(|trashed| trashed["thread"]["threadId"].as_str().expect("an id").to_owned()).collect()
     }
 
+    /// How many nodes know by how much their clocks differ from the store's.
+    async fn skews(&self) -> usize {
+        let page = self.ask(reqwest::Method::GET, "/v1/nodes", None, Value::Null).await.1;
+        page["nodes"].as_array().expect("nodes").iter().filter(|node| node["skewMs"].is_i64()).count()
+    }
+
     /// Passes of retention that this node has refused.
     async fn refused(&self) -> f64 {
         let request = self.http.get(format!("{}/metrics", self.server.url)).bearer_auth(KEY);
@@ -144,10 +150,12 @@ async fn a_node_whose_clock_is_wrong_takes_nothing() {
             Node::of(&cluster.nodes[0]).fill().await;
         }
     }
+    let node = Node::of(&cluster.nodes[1]);
+    // Until the skew of the first node is known, the other one is alone, and right.
+    eventually("the skew of both nodes is known", async || (node.skews().await == 2).then_some(())).await;
     sql(AGED);
     sql(DUE);
     refused(&cluster.nodes).await;
-    let node = Node::of(&cluster.nodes[1]);
     assert!(node.trash().await.is_empty() && node.lives("old").await && node.lives("kept").await);
 }
 

@@ -109,7 +109,7 @@ everywhere! {
         dev.post("/v1/threads/t/runs", ask("s", json!([]))).await.ok(201);
         let mut call = agent.call().await;
         call.begin().await;
-        dev.act("t", "s", "stop").await.ok(202);
+        dev.stop("t", "s").await;
         call.hung_up().await;
         assert_eq!(ended(&dev, "s").await["status"], "stopped");
     }
@@ -152,7 +152,7 @@ async fn another_node_refuses_as_well() {
     let mut call = agent.call().await;
     call.begin().await;
     all_refused(&other.client(), "r").await;
-    other.client().act("t", "r", "stop").await.ok(202);
+    other.client().stop("t", "r").await;
     call.hung_up().await;
     assert_eq!(ended(&other.client(), "r").await["status"], "stopped");
     assert_eq!(number(&other.client().get("/v1/threads/t").await.ok(200), "tail"), 2);

@@ -29,7 +29,7 @@ everywhere! {
                 eventually("it is in the log", stored).await;
             }
             let begun = std::time::Instant::now();
-            assert_eq!(dev.act("t", run, "stop").await.ok(202)["stopRequested"], true);
+            assert_eq!(dev.stop("t", run).await["stopRequested"], true);
             call.hung_up().await;
             assert_eq!(ended(&dev, run).await["status"], "stopped");
             assert!(begun.elapsed().as_secs() < 9, "at once, not when its time is over: {:?}", begun.elapsed());

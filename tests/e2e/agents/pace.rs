@@ -140,7 +140,7 @@ everywhere! {
         server.intercept().append_gate.hold();
         call.say(&said("a", "one")).await;
         server.intercept().append_gate.reached().await;
-        dev.act("t", "r", "stop").await.ok(202);
+        dev.stop("t", "r").await;
         call.hung_up().await;
         // An append on its way to the disk may come after the end; then it is not stored.
         ended(&dev, "r").await;

@@ -159,7 +159,7 @@ everywhere! {
         let dev = server.client();
         let (agent, call) = busy(&dev).await;
         enqueue(&dev, "a", "a").await;
-        dev.act("t", "first", "stop").await.ok(202);
+        dev.stop("t", "first").await;
         assert_eq!(ended(&dev, "first").await["status"], "stopped");
         drop(call);
         let held = queue(&dev).await;

@@ -90,6 +90,14 @@ impl Client {
         self.post(&format!("/v1/threads/{thread}/runs/{run}/{verb}"), json!({})).await
     }
 
+    /// Requests a stop of a run, which may have ended before the response.
+    pub async fn stop(&self, thread: &str, run: &str) -> Value {
+        let answer = self.act(thread, run, "stop").await;
+        let status = answer.status;
+        assert!(status == 200 || status == 202, "{status}: {}", answer.text());
+        answer.json()
+    }
+
     /// The epoch of a thread's log.
     pub async fn epoch(&self, thread: &str) -> String {
         let thread = self.get(&format!("/v1/threads/{thread}")).await.ok(200);
