@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use threadline_core::{
     Epoch, FeedCursor, Fence, Generation, NodeId, ProjectId, RunId, ThreadKey, UserId, limits::BUS_QUEUE,
+    streams::StreamKey,
 };
 use threadline_engine::cluster::{
-    bus::{self, BusEnd, BusMessage, Channel, Hint, Question, ThreadNews, local::LocalBus},
+    bus::{self, BusEnd, BusMessage, Channel, Hint, Question, StreamNews, ThreadNews, local::LocalBus},
     redis_servers::RedisServers,
 };
 use tokio::time;
@@ -88,6 +89,10 @@ pub async fn published_messages_arrive_on_other_nodes(net: Net) {
     };
     let hints =
         [thread(1, 5), thread(2, 7), Hint::Thread(ThreadKey(3), gone), feed("p", "u", 9), feed("a:b", "c: é", 1)];
+    let ends =
+        [(9, false), (10, true)].map(|(tail, ended)| Hint::Stream(StreamKey(tail as i64), StreamNews { tail, ended }));
+    let hints = hints.into_iter().chain(ends);
+    let hints: Vec<_> = hints.collect();
     let channels: Vec<_> = hints.iter().map(Hint::channel).collect();
     let (teller, mut listener) = (net.listening(&channels).await, net.listening(&channels).await);
     for hint in hints {

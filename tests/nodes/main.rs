@@ -22,6 +22,7 @@ mod secrets;
 #[path = "../faults/server.rs"]
 mod server;
 mod starting;
+mod streams;
 mod unanswered;
 mod watched;
 mod witness;

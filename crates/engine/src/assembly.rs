@@ -33,7 +33,10 @@ use crate::{
     subscription::Hub,
     upkeep::{agent_data, clock_guard, feed_writer, jobs, retention, rings, run_notices, snapshots, sweeps, usage},
     usecases::{
-        agent_data::AgentDataDeps, annotations, forks, streams::StreamDeps, threads, tool_claims, trash, users,
+        agent_data::AgentDataDeps,
+        annotations, forks,
+        streams::{StreamDeps, StreamWatchers},
+        threads, tool_claims, trash, users,
     },
     wakeups,
 };
@@ -112,11 +115,13 @@ impl Service {
             Folder { store: store.clone(), metrics: metrics.clone(), memory: memory.clone(), quota: quota.clone() };
         let census = Arc::new(followers::FollowerDirectory::new(node, hub.clone(), bus.clone()));
         let recheck = recheck::Recheck { store: store.clone(), hub: hub.clone() };
+        let stream_watchers = StreamWatchers::new(bus.clone());
         let wakeups = Arc::new(wakeups::Wakeups {
             bus: bus.clone(),
             hub: hub.clone(),
             census: census.clone(),
             recheck: recheck.clone(),
+            streams: stream_watchers.clone(),
             metrics: metrics.clone(),
             lifecycle: lifecycle.clone(),
         });
@@ -324,7 +329,8 @@ impl Service {
         let items = ItemLists { deps: deps_of_agent_data.clone() };
         let checkpoints = Checkpoints { deps: deps_of_agent_data.clone() };
         let api_records = ApiRecords { deps: deps_of_agent_data.clone() };
-        let streams = Streams { deps: StreamDeps::new(deps_of_agent_data.clone(), clock.clone(), bus.clone()) };
+        let deps_of_streams = StreamDeps::new(deps_of_agent_data.clone(), clock.clone(), bus.clone(), stream_watchers);
+        let streams = Streams { deps: deps_of_streams };
         let kv = KvEntries { deps: deps_of_agent_data };
         let annotations = Annotations {
             deps: Arc::new(annotations::AnnotationDeps {

@@ -12,6 +12,7 @@ use crate::{
     metrics::Metrics,
     read::{followers::FollowerDirectory, recheck::Recheck},
     subscription::{FeedKey, Hub, TopicState},
+    usecases::streams::StreamWatchers,
 };
 
 /// Dependencies of the loops.
@@ -20,6 +21,7 @@ pub(crate) struct Wakeups {
     pub hub: Arc<Hub>,
     pub census: Arc<FollowerDirectory>,
     pub recheck: Recheck,
+    pub streams: StreamWatchers,
     pub metrics: Metrics,
     pub lifecycle: Lifecycle,
 }
@@ -46,15 +48,19 @@ impl Wanted {
                 }
             }
             BusMessage::Hint(Hint::Thread(..)) => {}
+            // Readers of a stream look at its row themselves.
+            BusMessage::Hint(Hint::Stream(key, news)) => node.streams.note(key, news),
             BusMessage::Hint(Hint::Question(question)) => node.census.answer(&question),
             BusMessage::Hint(Hint::Answer { number, body, .. }) => node.census.take(number, &body),
             // A question missed meanwhile is answered by other nodes, or by none.
             BusMessage::Listening(Channel::Questions | Channel::Answers(_)) => {}
             BusMessage::Listening(Channel::Thread(key)) => drop(self.threads.insert(key)),
             BusMessage::Listening(Channel::Feed(project, user)) => drop(self.feeds.insert((project, user))),
+            BusMessage::Listening(Channel::Stream(key)) => node.streams.look(key),
             BusMessage::Resync => {
                 node.metrics.bus_resyncs.inc();
                 self.all = true;
+                node.streams.look_everywhere();
             }
         }
     }

@@ -13,7 +13,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use threadline_core::{FeedCursor, Fence, Generation, NodeId, ProjectId, QueueState, Seq, ThreadKey, UserId};
+use threadline_core::{
+    FeedCursor, Fence, Generation, NodeId, ProjectId, QueueState, Seq, ThreadKey, UserId, streams::StreamKey,
+};
 use tokio::sync::mpsc;
 
 pub mod local;
@@ -26,6 +28,8 @@ pub enum Channel {
     Thread(ThreadKey),
     /// The feed of a user.
     Feed(ProjectId, UserId),
+    /// A plain stream.
+    Stream(StreamKey),
     /// Questions of nodes to all other nodes.
     Questions,
     /// Answers to the questions of one node.
@@ -50,6 +54,8 @@ pub enum Hint {
     Thread(ThreadKey, ThreadNews),
     /// The newest position of a user's feed; [`FeedCursor::START`] if the feed was erased.
     Feed(ProjectId, UserId, FeedCursor),
+    /// Newest known end of a plain stream.
+    Stream(StreamKey, StreamNews),
     /// Question to all other nodes.
     Question(Question),
     /// Answer to a question. The bus does not read `body`.
@@ -82,12 +88,22 @@ pub struct ThreadNews {
     pub queue: QueueState,
 }
 
+/// End of a plain stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StreamNews {
+    /// Position after the newest data.
+    pub tail: u64,
+    /// True if the stream was closed or deleted.
+    pub ended: bool,
+}
+
 impl Hint {
     /// The channel on which the hint is sent.
     pub fn channel(&self) -> Channel {
         match self {
             Self::Thread(key, _) => Channel::Thread(*key),
             Self::Feed(project, user, _) => Channel::Feed(project.clone(), user.clone()),
+            Self::Stream(key, _) => Channel::Stream(*key),
             Self::Question(_) => Channel::Questions,
             Self::Answer { asker, .. } => Channel::Answers(*asker),
         }

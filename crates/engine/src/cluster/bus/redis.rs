@@ -22,6 +22,7 @@ use redis::{Msg, RedisResult, aio::PubSubSink, pipe};
 use threadline_core::{
     Epoch, FeedCursor, Fence, Generation, Hold, NodeId, ProjectId, QueueState, ThreadKey, UserId,
     limits::{BUS_PENDING, BUS_PIPELINE, BUS_QUEUE, REDIS_PING, REDIS_TIMEOUT},
+    streams::StreamKey,
 };
 use tokio::{
     sync::{Notify, mpsc, watch},
@@ -29,7 +30,7 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Bus, BusEnd, BusMessage, Channel, Hint, Question, ThreadNews};
+use super::{Bus, BusEnd, BusMessage, Channel, Hint, Question, StreamNews, ThreadNews};
 use crate::cluster::{
     redis_connection::{self, RedisConnection},
     redis_servers::RedisServers,
@@ -285,6 +286,7 @@ impl Shared {
             Channel::Feed(project, user) => {
                 format!("{}feed:{}:{project}:{user}", self.prefix, project.as_str().len())
             }
+            Channel::Stream(key) => format!("{}stream:{}", self.prefix, key.0),
             Channel::Questions => format!("{}questions", self.prefix),
             Channel::Answers(node) => format!("{}answers:{node}", self.prefix),
         }
@@ -293,7 +295,7 @@ impl Shared {
 
 fn number(hint: &Hint) -> u64 {
     match hint {
-        Hint::Thread(..) | Hint::Feed(..) => 0,
+        Hint::Thread(..) | Hint::Feed(..) | Hint::Stream(..) => 0,
         Hint::Question(Question { number, .. }) | Hint::Answer { number, .. } => *number,
     }
 }
@@ -308,6 +310,7 @@ fn payload(hint: &Hint) -> String {
             format!("1 {} {} {} {flags} {version} {queued} {held}", news.generation, news.tail, news.fence.0)
         }
         Hint::Feed(_, _, FeedCursor { epoch, position }) => format!("1 {epoch} {position}"),
+        Hint::Stream(_, StreamNews { tail, ended }) => format!("1 {tail} {}", u8::from(*ended)),
         Hint::Question(Question { thread, asker, number }) => format!("1 {} {asker} {number}", thread.0),
         Hint::Answer { number, body, .. } => format!("1 {number} {body}"),
     }
@@ -347,6 +350,10 @@ fn read(channel: &str, payload: &str) -> Option<Hint> {
             let (project, user) = (ProjectId::new(project).ok()?, UserId::new(user.strip_prefix(':')?).ok()?);
             let (epoch, position) = (Epoch::parse(numbers.next()?)?, numbers.next()?.parse().ok()?);
             Hint::Feed(project, user, FeedCursor { epoch, position })
+        }
+        ("stream", key) => {
+            let (tail, ended) = (numbers.next()?.parse().ok()?, numbers.next()? == "1");
+            Hint::Stream(StreamKey(key.parse().ok()?), StreamNews { tail, ended })
         }
         _ => return None,
     };

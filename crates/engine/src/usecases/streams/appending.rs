@@ -13,8 +13,8 @@ use threadline_store::{StreamWrite, StreamWriteKind};
 use super::{
     error::StreamError,
     service::{Content, Streams, busy, live, place, tag},
-    watchers::Seen,
 };
+use crate::cluster::bus::StreamNews;
 
 /// An append as the request has it.
 #[derive(Debug, Clone)]
@@ -86,7 +86,7 @@ impl Streams {
             let _turn = self.deps.data.turn().await?;
             self.deps.data.store.delete_stream(stream.key, None).await?
         };
-        self.deps.watchers.note(stream.key, Seen { tail: 0, ended: true });
+        self.deps.watchers.written(stream.key, StreamNews { tail: 0, ended: true });
         // Another request has deleted it meanwhile.
         if deleted { Ok(()) } else { Err(StreamError::NotFound(path.to_string())) }
     }
@@ -102,7 +102,7 @@ impl Streams {
     ) -> Result<bool, StreamError> {
         let named = producer.as_ref().filter(|_| known.is_none()).map_or(0, |producer| counted(producer.id.len()));
         let added = chunk.as_ref().map_or(0, Chunk::size) + named;
-        let news = Seen { tail: record.tail, ended: record.closed };
+        let news = StreamNews { tail: record.tail, ended: record.closed };
         let expires_at = record.life.map(|life| life.end(self.deps.clock.now()));
         let kind = StreamWriteKind::Append { former: stream.tag, producer };
         let write = StreamWrite { key: stream.key, tag: tag(), record, expires_at, chunk, added, kind };
@@ -112,7 +112,7 @@ impl Streams {
         };
         if written {
             self.deps.data.note(principal, principal.user.as_ref(), added);
-            self.deps.watchers.note(stream.key, news);
+            self.deps.watchers.written(stream.key, news);
         }
         Ok(written)
     }

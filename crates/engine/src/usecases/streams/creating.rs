@@ -13,8 +13,8 @@ use threadline_store::{StreamWrite, StreamWriteKind};
 use super::{
     error::{StreamConflict, StreamError},
     service::{Content, Streams, busy, live, place, tag},
-    watchers::Seen,
 };
+use crate::cluster::bus::StreamNews;
 
 /// A stream to be created.
 #[derive(Debug, Clone)]
@@ -75,7 +75,7 @@ impl Streams {
                 }
                 let expired = (stream.state == StreamState::Live).then_some(now);
                 self.deps.data.store.delete_stream(stream.key, expired).await?;
-                self.deps.watchers.note(stream.key, Seen { tail: 0, ended: true });
+                self.deps.watchers.written(stream.key, StreamNews { tail: 0, ended: true });
             }
             if let Some(stream) = self.try_create(principal, &place, new).await? {
                 return Ok((stream, true));

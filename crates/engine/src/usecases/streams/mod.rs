@@ -13,3 +13,4 @@ pub use error::{ContentError, StreamConflict, StreamError};
 pub use reading::{StreamFollower, StreamPage};
 pub(crate) use service::StreamDeps;
 pub use service::{Content, Streams};
+pub(crate) use watchers::StreamWatchers;

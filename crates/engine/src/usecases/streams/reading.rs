@@ -9,11 +9,8 @@ use threadline_core::{
 };
 use tokio::time::{Instant, sleep_until};
 
-use super::{
-    error::StreamError,
-    service::Streams,
-    watchers::{Seen, Watcher},
-};
+use super::{error::StreamError, service::Streams, watchers::Watcher};
+use crate::cluster::bus::StreamNews;
 
 /// Data after a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,7 +134,7 @@ impl StreamFollower {
             if stream.key != key {
                 return Err(StreamError::Replaced(stream.record.epoch));
             }
-            let news = Seen { tail: stream.record.tail, ended: stream.record.closed };
+            let news = StreamNews { tail: stream.record.tail, ended: stream.record.closed };
             self.streams.deps.watchers.note(key, news);
             self.stream = stream;
         }

@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 
 use super::{
     error::{ContentError, StreamError},
-    watchers::Watchers,
+    watchers::StreamWatchers,
 };
 use crate::{cluster::bus::DynBus, usecases::agent_data::AgentDataDeps};
 
@@ -33,15 +33,15 @@ pub(crate) struct StreamDeps {
     pub(super) data: Arc<AgentDataDeps>,
     pub(super) clock: StoreClock,
     pub(super) bus: DynBus,
-    pub(super) watchers: Watchers,
+    pub(super) watchers: StreamWatchers,
     locks: Vec<Mutex<()>>,
     hasher: RandomState,
 }
 
 impl StreamDeps {
-    pub(crate) fn new(data: Arc<AgentDataDeps>, clock: StoreClock, bus: DynBus) -> Arc<Self> {
+    pub(crate) fn new(data: Arc<AgentDataDeps>, clock: StoreClock, bus: DynBus, watchers: StreamWatchers) -> Arc<Self> {
         let locks = (0..LOCKS).map(|_| Mutex::default()).collect();
-        Arc::new(Self { data, clock, bus, watchers: Watchers::default(), locks, hasher: RandomState::new() })
+        Arc::new(Self { data, clock, bus, watchers, locks, hasher: RandomState::new() })
     }
 
     pub(super) fn lock(&self, place: &StreamPlace) -> &Mutex<()> {

@@ -1,7 +1,7 @@
 //! Readers that wait for writes of plain streams.
 //!
-//! A write of this node wakes them. For writes of other nodes, one of the readers of a stream reads its row from time
-//! to time, for all of them.
+//! A write of this node wakes them, and a hint of the bus those on other nodes. A hint may be lost: one of the readers of a
+//! stream reads its row from time to time, for all of them.
 
 use std::{
     collections::HashMap,
@@ -12,73 +12,113 @@ use std::{
 use threadline_core::streams::StreamKey;
 use tokio::{sync::watch, time::Instant};
 
-/// Newest known end of a stream.
+use crate::cluster::bus::{Channel, DynBus, Hint, StreamNews};
+
+/// Reason for readers to look at the row of their stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Seen {
-    pub(super) tail: u64,
-    /// True once the stream is closed or gone: readers look at its row.
-    pub(super) ended: bool,
+struct News {
+    seen: StreamNews,
+    /// How often hints may have been missed.
+    missed: u64,
 }
 
 #[derive(Debug)]
 struct Watched {
-    seen: watch::Sender<Seen>,
+    news: watch::Sender<News>,
     readers: usize,
     polled: Instant,
 }
 
-type Map = Arc<Mutex<HashMap<StreamKey, Watched>>>;
+/// Streams that somebody waits for on this node. The bus delivers hints of exactly these.
+#[derive(Clone)]
+pub(crate) struct StreamWatchers(Arc<Shared>);
 
-/// Streams that somebody waits for on this node.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Watchers(Map);
+struct Shared {
+    bus: DynBus,
+    map: Mutex<HashMap<StreamKey, Watched>>,
+}
 
 /// A reader that waits. Dropped when it leaves.
-#[derive(Debug)]
 pub(super) struct Watcher {
-    map: Map,
+    watchers: StreamWatchers,
     key: StreamKey,
-    seen: watch::Receiver<Seen>,
+    news: watch::Receiver<News>,
+    /// News that the reader has looked at its row for.
+    looked: News,
 }
 
-fn locked(map: &Map) -> MutexGuard<'_, HashMap<StreamKey, Watched>> {
-    map.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Watchers {
-    /// Begins to watch a stream. What is written from now on wakes the watcher.
-    pub(super) fn watch(&self, key: StreamKey) -> Watcher {
-        let mut map = locked(&self.0);
-        let watched = map.entry(key).or_insert_with(|| Watched {
-            seen: watch::Sender::new(Seen::default()),
-            readers: 0,
-            polled: Instant::now(),
-        });
-        watched.readers += 1;
-        Watcher { map: self.0.clone(), key, seen: watched.seen.subscribe() }
+impl StreamWatchers {
+    pub(crate) fn new(bus: DynBus) -> Self {
+        Self(Arc::new(Shared { bus, map: Mutex::default() }))
     }
 
-    /// Wakes the readers of a stream whose end is beyond the one that they know.
-    pub(super) fn note(&self, key: StreamKey, news: Seen) {
-        if let Some(watched) = locked(&self.0).get(&key) {
-            watched.seen.send_if_modified(|seen| {
-                let merged = Seen { tail: seen.tail.max(news.tail), ended: seen.ended || news.ended };
-                std::mem::replace(seen, merged) != merged
+    fn locked(&self) -> MutexGuard<'_, HashMap<StreamKey, Watched>> {
+        self.0.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to watch a stream. Writes from now on wake the watcher.
+    pub(super) fn watch(&self, key: StreamKey) -> Watcher {
+        let mut map = self.locked();
+        let watched = map.entry(key).or_insert_with(|| {
+            self.0.bus.listen(Channel::Stream(key));
+            Watched { news: watch::Sender::new(News::default()), readers: 0, polled: Instant::now() }
+        });
+        watched.readers += 1;
+        let news = watched.news.subscribe();
+        let looked = *news.borrow();
+        Watcher { watchers: self.clone(), key, news, looked }
+    }
+
+    /// Wakes the readers of a stream that was written, on all nodes.
+    pub(super) fn written(&self, key: StreamKey, seen: StreamNews) {
+        self.note(key, seen);
+        self.0.bus.tell(Hint::Stream(key, seen));
+    }
+
+    /// Wakes the readers of a stream on this node whose end is beyond the one that they know.
+    pub(crate) fn note(&self, key: StreamKey, seen: StreamNews) {
+        if let Some(watched) = self.locked().get(&key) {
+            watched.news.send_if_modified(|news| {
+                let merged = StreamNews { tail: news.seen.tail.max(seen.tail), ended: news.seen.ended || seen.ended };
+                std::mem::replace(&mut news.seen, merged) != merged
             });
+        }
+    }
+
+    /// Has the readers of a stream look at its row: hints may have been missed.
+    pub(crate) fn look(&self, key: StreamKey) {
+        if let Some(watched) = self.locked().get(&key) {
+            watched.news.send_modify(|news| news.missed += 1);
+        }
+    }
+
+    /// Has the readers of all streams look at their rows.
+    pub(crate) fn look_everywhere(&self) {
+        for watched in self.locked().values() {
+            watched.news.send_modify(|news| news.missed += 1);
         }
     }
 }
 
 impl Watcher {
-    /// Waits until the stream has data after a position, or has ended.
+    /// Waits until there is a reason to look at the row: data after a position, the end, or a hint that may have been missed. A
+    /// reason counts once, since a hint may be wrong.
     pub(super) async fn passed(&mut self, after: u64) {
-        // The sender is dropped after the last watcher.
-        let _ = self.seen.wait_for(|seen| seen.tail > after || seen.ended).await;
+        loop {
+            let News { seen, missed } = *self.news.borrow_and_update();
+            let is_news = seen != self.looked.seen && (seen.tail > after || seen.ended);
+            if is_news || missed != self.looked.missed {
+                self.looked = News { seen, missed };
+                return;
+            }
+            // The sender is dropped after the last watcher.
+            let _ = self.news.changed().await;
+        }
     }
 
     /// True if this reader is to look at the row for all of them now.
     pub(super) fn takes_poll(&self, every: Duration) -> bool {
-        let mut map = locked(&self.map);
+        let mut map = self.watchers.locked();
         let Some(watched) = map.get_mut(&self.key) else { return false };
         let due = watched.polled.elapsed() >= every;
         if due {
@@ -90,11 +130,12 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        let mut map = locked(&self.map);
+        let mut map = self.watchers.locked();
         if let Some(watched) = map.get_mut(&self.key) {
             watched.readers -= 1;
             if watched.readers == 0 {
                 map.remove(&self.key);
+                self.watchers.0.bus.ignore(&Channel::Stream(self.key));
             }
         }
     }
@@ -103,24 +144,52 @@ impl Drop for Watcher {
 #[cfg(test)]
 mod tests {
     use threadline_core::limits::STREAM_POLL;
+    use tokio::time::timeout;
 
     use super::*;
+    use crate::cluster::bus::{BusMessage, local::LocalBus};
 
     #[tokio::test(start_paused = true)]
     async fn readers_wake_for_what_is_new_to_them_and_leave_nothing() {
-        let watchers = Watchers::default();
+        let watchers = StreamWatchers::new(LocalBus::default().join().bus);
         let key = StreamKey(1);
         let (mut one, mut other) = (watchers.watch(key), watchers.watch(key));
-        watchers.note(key, Seen { tail: 5, ended: false });
+        watchers.note(key, StreamNews { tail: 5, ended: false });
         one.passed(4).await;
-        let waits = tokio::time::timeout(STREAM_POLL, other.passed(5)).await;
-        assert!(waits.is_err(), "nothing is new");
+        assert!(timeout(STREAM_POLL, other.passed(5)).await.is_err(), "nothing is new");
         // One of them looks again for all.
         assert_eq!([&one, &other].map(|reader| reader.takes_poll(STREAM_POLL)), [true, false]);
-        watchers.note(key, Seen { tail: 3, ended: true });
+        watchers.note(key, StreamNews { tail: 3, ended: true });
         other.passed(5).await;
         drop((one, other));
-        assert!(locked(&watchers.0).is_empty());
-        watchers.note(key, Seen { tail: 9, ended: false });
+        assert!(watchers.locked().is_empty());
+        watchers.note(key, StreamNews { tail: 9, ended: false });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wrong_or_missed_hint_is_looked_at_once() {
+        let watchers = StreamWatchers::new(LocalBus::default().join().bus);
+        let key = StreamKey(1);
+        let mut reader = watchers.watch(key);
+        // The row has 5: its reader waits for more, and has looked for nothing.
+        watchers.note(key, StreamNews { tail: 7, ended: false });
+        reader.passed(5).await;
+        assert!(timeout(STREAM_POLL, reader.passed(5)).await.is_err(), "the same hint again");
+        watchers.look(key);
+        reader.passed(5).await;
+        assert!(timeout(STREAM_POLL, reader.passed(5)).await.is_err());
+        watchers.look_everywhere();
+        reader.passed(5).await;
+        watchers.note(key, StreamNews { tail: 8, ended: false });
+        reader.passed(5).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn writes_are_heard_on_other_nodes() {
+        let net = LocalBus::default();
+        let (writer, mut end) = (StreamWatchers::new(net.join().bus), net.join());
+        let (key, news) = (StreamKey(1), StreamNews { tail: 5, ended: false });
+        writer.written(key, news);
+        assert_eq!(end.heard.recv().await, Some(BusMessage::Hint(Hint::Stream(key, news))));
     }
 }
