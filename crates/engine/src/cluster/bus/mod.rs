@@ -28,7 +28,7 @@ pub enum Channel {
     Thread(ThreadKey),
     /// The feed of a user.
     Feed(ProjectId, UserId),
-    /// A plain stream.
+    /// Writes of a plain stream.
     Stream(StreamKey),
     /// Questions of nodes to all other nodes.
     Questions,

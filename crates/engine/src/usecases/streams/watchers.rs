@@ -18,7 +18,7 @@ use crate::cluster::bus::{Channel, DynBus, Hint, StreamNews};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct News {
     seen: StreamNews,
-    /// How often hints may have been missed.
+    /// Times that hints may have been missed, counted.
     missed: u64,
 }
 
