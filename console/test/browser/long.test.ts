@@ -5,7 +5,7 @@ import type { Page } from "playwright-core";
 import { openRun, Server, text, thread } from "./harness/api.ts";
 import { Chromium } from "./harness/chromium.ts";
 import { framesOf } from "./harness/frames.ts";
-import { field, from, idle, letters, messages, running, squeezed } from "./harness/parts.ts";
+import { field, from, idle, letters, messages, running, squeezed, unfold } from "./harness/parts.ts";
 
 const LENGTH = 500_000;
 /** A shorter pause is not mistaken for the end. */
@@ -173,7 +173,7 @@ test("a question and a reasoning message are not cut either", async () => {
   await from(page, "You").waitFor();
   await expect.poll(async () => (await letters(from(page, "You"))) === squeezed(lines)).toBe(true);
   await messages(page).evaluate((scroller) => scroller.scrollTo(0, 0));
-  await page.getByText("Thought", { exact: true }).click();
   const thought = page.locator(".reasoning .fold-content");
+  await unfold(page.getByText("Thought", { exact: true }), thought);
   await expect.poll(async () => (await letters(thought)) === squeezed(lines)).toBe(true);
 });

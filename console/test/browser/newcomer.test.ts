@@ -3,7 +3,6 @@ import type { Page } from "playwright-core";
 import { log, said, Server } from "./harness/api.ts";
 import { Chromium } from "./harness/chromium.ts";
 import {
-  atRest,
   begin,
   button,
   from,
@@ -19,6 +18,7 @@ import {
   sidebar,
   squeezed,
   threadIn,
+  unfold,
 } from "./harness/parts.ts";
 
 let server: Server;
@@ -78,18 +78,13 @@ test("a newcomer finds nothing yet, and has the demo agent think, call a tool an
   expect(reply).toContain("**6 words**");
   const tool = page.getByRole("region", { name: "Tool call count_words" });
   await tool.getByText("Done").waitFor();
-  await tool.getByText("Result").click();
-  await tool.getByText("longest").last().waitFor();
-  // A click counts if the pointer goes down and up on one element: the unfolded result scrolls.
-  await atRest(messages(page));
-  await messages(page).getByText("Thought", { exact: true }).first().click();
-  await messages(page).getByText("I am a demo without a model").waitFor();
-  await atRest(messages(page));
-  await messages(page)
-    .getByText(/^\s*State/)
-    .click();
+  await unfold(tool.getByText("Result"), tool.getByText("longest").last());
+  const conversation = messages(page);
+  const thought = conversation.getByText("Thought", { exact: true }).first();
+  await unfold(thought, conversation.getByText("I am a demo without a model"));
   // The state, not the reasoning that names the same step.
-  await messages(page).getByText('"Count its words"', { exact: true }).waitFor();
+  const state = conversation.getByText('"Count its words"', { exact: true });
+  await unfold(conversation.getByText(/^\s*State/), state);
   await page.getByTestId("announcer").getByText("The answer is complete.").waitFor({ state: "attached" });
   expect(await rowOf(page, threadId).getAttribute("aria-current")).toBe("page");
   expect((await log(server, threadId)).at(-1)!.event.type).toBe("RUN_FINISHED");

@@ -55,6 +55,18 @@ export const atRest = (locator: Locator) =>
     return place;
   }, FRAMES_AT_REST);
 
+/** Milliseconds after which a click that unfolded nothing is repeated. */
+const UNFOLDED_MS = 3_000;
+
+/** Unfolds content by its summary. A click that meets a page in motion goes down and up on two elements, and counts for neither. */
+export async function unfold(summary: Locator, content: Locator): Promise<void> {
+  for (let tries = 0; tries < 10 && !(await content.isVisible()); tries += 1) {
+    await summary.click();
+    await content.waitFor({ timeout: UNFOLDED_MS }).catch(() => {});
+  }
+  await content.waitFor();
+}
+
 /** Writes a message and sends it. */
 export async function send(page: Page, text: string): Promise<void> {
   await field(page).fill(text);
