@@ -56,7 +56,7 @@ impl<'a> Node<'a> {
         threads.map(|trashed| trashed["thread"]["threadId"].as_str().expect("an id").to_owned()).collect()
     }
 
-    /// How many nodes know by how much their clocks differ from the store's.
+    /// Number of nodes that have measured the difference between their clock and the store's.
     async fn skews(&self) -> usize {
         let page = self.ask(reqwest::Method::GET, "/v1/nodes", None, Value::Null).await.1;
         page["nodes"].as_array().expect("nodes").iter().filter(|node| node["skewMs"].is_i64()).count()

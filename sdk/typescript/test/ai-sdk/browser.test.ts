@@ -90,7 +90,7 @@ describe.each(VERSIONS)("useChat of ai $version", ({ alias }) => {
 
   /** Waits until a page shows exactly these messages. */
   const shows = (page: Page, ...messages: string[]) =>
-    expect.poll(() => page.locator("li").allTextContents(), { timeout: 30_000 }).toEqual(messages);
+    expect.poll(() => page.locator("li").allTextContents()).toEqual(messages);
 
   const settles = (page: Page, status = "ready") => page.locator(`main[data-status=${status}]`).waitFor();
 

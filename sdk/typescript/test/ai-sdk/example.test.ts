@@ -43,7 +43,7 @@ async function say(page: Page, text: string): Promise<void> {
 
 /** Waits until the answer has begun, and returns what there is of it. */
 async function begun(page: Page): Promise<string> {
-  await expect.poll(async () => (await texts(page))[1] ?? "", { timeout: 30_000 }).not.toBe("");
+  await expect.poll(async () => (await texts(page))[1] ?? "").not.toBe("");
   return (await texts(page))[1]!;
 }
 
@@ -58,7 +58,7 @@ test("a chat is resumed after a reload, is the same in a second tab, and its ans
   for (const one of [page, tab]) {
     await button(one, "Stop").waitFor();
     // The message is streamed again from its beginning.
-    await expect.poll(async () => (await texts(one))[1]?.startsWith(first), { timeout: 30_000 }).toBe(true);
+    await expect.poll(async () => (await texts(one))[1]?.startsWith(first)).toBe(true);
   }
   await button(tab, "Stop").click();
   for (const one of [page, tab]) await button(one, "Answer again").waitFor();
@@ -100,7 +100,7 @@ test("an answer goes on after a restart of the server, and so does the chat", as
   await button(page, "Answer again").waitFor();
   expect(await texts(page)).toHaveLength(2);
   await say(page, "Hello again, give me a long answer");
-  await expect.poll(async () => (await texts(page))[3] ?? "", { timeout: 30_000 }).not.toBe("");
+  await expect.poll(async () => (await texts(page))[3] ?? "").not.toBe("");
   await button(page, "Stop").click();
   await button(page, "Answer again").waitFor();
   const shown = await texts(page);

@@ -144,7 +144,7 @@ test("a chat of the AI SDK is in the HTML, goes on after a reload without being 
   const page = await signedIn("carol");
   await page.getByRole("link", { name: "New chat" }).click();
   await send(page, "Hello, give me a long answer");
-  await expect.poll(async () => (await texts(page))[1]?.length ?? 0, { timeout: 30_000 }).toBeGreaterThan(20);
+  await expect.poll(async () => (await texts(page))[1]?.length ?? 0).toBeGreaterThan(20);
 
   const requests: string[] = [];
   const api = new URL(server.url).host;
@@ -156,7 +156,7 @@ test("a chat of the AI SDK is in the HTML, goes on after a reload without being 
   const before = (await texts(page))[1]!;
   await page.reload();
   await page.getByRole("button", { name: "Stop" }).waitFor();
-  await expect.poll(async () => (await texts(page))[1]?.startsWith(before), { timeout: 30_000 }).toBe(true);
+  await expect.poll(async () => (await texts(page))[1]?.startsWith(before)).toBe(true);
   const chat = new URL(page.url()).pathname.split("/").at(-1)!;
   expect(requests).toEqual([`GET /ai/demo/${chat}/stream`]);
   expect(await shown(page)).toEqual({ loading: false, fewest: 2 });

@@ -103,7 +103,7 @@ test("a network that swallows everything is reported as slow while a message wai
   await page.until("the failure", (now) => own(now)[0]?.delivery === "failed");
   expect(page.now.status.state).toBe("reconnecting");
   proxy.resume();
-  // What the log says is true if the request was only delayed. If it was lost with its connection, the user tries again.
+  // A request that was only delayed is in the log. If it was lost with its connection, the user tries again.
   await page.until("to be live", ({ status }) => status.state === "live");
   while (own(page.now)[0]?.delivery === "failed")
     await page.do(({ retry }) => retry(own(page.now)[0]!.id).catch(() => {}));

@@ -50,8 +50,7 @@ describe("the optimistic chat", () => {
   });
 
   const texts = (page: Page) => page.locator("li > p:first-child").allTextContents();
-  const shows = (page: Page, ...expected: string[]) =>
-    expect.poll(() => texts(page), { timeout: 30_000 }).toEqual(expected);
+  const shows = (page: Page, ...expected: string[]) => expect.poll(() => texts(page)).toEqual(expected);
 
   test("a message is shown before it is sent, says so if it is refused, and is sent again once", async () => {
     const page = await site.open();
@@ -121,7 +120,7 @@ describe("the optimistic chat", () => {
     await page.reload();
     await shows(page, `slow ${word}`, "half ");
     await button(page, "Stop").click();
-    await expect.poll(() => button(page, "Stop").count(), { timeout: 30_000 }).toBe(0);
+    await expect.poll(() => button(page, "Stop").count()).toBe(0);
     await say(page, "say fine");
     await shows(page, `slow ${word}`, "half ", "say fine", "fine");
   });
@@ -144,8 +143,7 @@ describe("assistant-ui", () => {
       .evaluateAll((messages) =>
         messages.map((message) => [...message.querySelectorAll("p")].map((part) => part.textContent).join("|")),
       );
-  const shows = (page: Page, ...expected: string[]) =>
-    expect.poll(() => texts(page), { timeout: 30_000 }).toEqual(expected);
+  const shows = (page: Page, ...expected: string[]) => expect.poll(() => texts(page)).toEqual(expected);
 
   test("a message is sent, its answer streams, comes back after a reload, and is stopped in another tab", async () => {
     const page = await site.open();
