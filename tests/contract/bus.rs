@@ -77,6 +77,10 @@ fn feed(project: &str, user: &str, position: u64) -> Hint {
     Hint::Feed(ProjectId::new(project).expect("id"), UserId::new(user).expect("id"), head)
 }
 
+fn stream(key: i64, tail: u64, ended: bool) -> Hint {
+    Hint::Stream(StreamKey(key), StreamNews { tail, ended })
+}
+
 pub async fn published_messages_arrive_on_other_nodes(net: Net) {
     let gone = ThreadNews {
         generation: Generation(0),
@@ -87,12 +91,15 @@ pub async fn published_messages_arrive_on_other_nodes(net: Net) {
         gone: true,
         queue: threadline_core::QueueState::default(),
     };
-    let hints =
-        [thread(1, 5), thread(2, 7), Hint::Thread(ThreadKey(3), gone), feed("p", "u", 9), feed("a:b", "c: é", 1)];
-    let ends =
-        [(9, false), (10, true)].map(|(tail, ended)| Hint::Stream(StreamKey(tail as i64), StreamNews { tail, ended }));
-    let hints = hints.into_iter().chain(ends);
-    let hints: Vec<_> = hints.collect();
+    let hints = [
+        thread(1, 5),
+        thread(2, 7),
+        Hint::Thread(ThreadKey(3), gone),
+        feed("p", "u", 9),
+        feed("a:b", "c: é", 1),
+        stream(9, 9, false),
+        stream(10, 10, true),
+    ];
     let channels: Vec<_> = hints.iter().map(Hint::channel).collect();
     let (teller, mut listener) = (net.listening(&channels).await, net.listening(&channels).await);
     for hint in hints {

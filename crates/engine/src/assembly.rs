@@ -329,7 +329,7 @@ impl Service {
         let items = ItemLists { deps: deps_of_agent_data.clone() };
         let checkpoints = Checkpoints { deps: deps_of_agent_data.clone() };
         let api_records = ApiRecords { deps: deps_of_agent_data.clone() };
-        let deps_of_streams = StreamDeps::new(deps_of_agent_data.clone(), clock.clone(), bus.clone(), stream_watchers);
+        let deps_of_streams = StreamDeps::new(deps_of_agent_data.clone(), clock.clone(), stream_watchers);
         let streams = Streams { deps: deps_of_streams };
         let kv = KvEntries { deps: deps_of_agent_data };
         let annotations = Annotations {

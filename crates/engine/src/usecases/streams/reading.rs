@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use threadline_core::{
     Principal, Timestamp,
-    limits::{STREAM_CHUNKS, STREAM_POLL, STREAM_RECHECK, STREAM_TOUCH_PART},
+    limits::{STREAM_CHUNKS, STREAM_TOUCH_PART},
     streams::{Life, Stream, StreamPath, StreamRecord, part},
 };
 use tokio::time::{Instant, sleep_until};
@@ -124,7 +124,7 @@ impl StreamFollower {
                         return Ok(false);
                     }
                     self.stream.expires_at = self.streams.touch(&self.stream).await?;
-                    if !self.watcher.takes_poll(self.poll()) {
+                    if !self.watcher.takes_poll() {
                         continue;
                     }
                 }
@@ -140,11 +140,6 @@ impl StreamFollower {
         }
     }
 
-    /// Time between two looks at the row for all readers of this node.
-    fn poll(&self) -> Duration {
-        if self.streams.deps.bus.has_others() { STREAM_POLL } else { STREAM_RECHECK }
-    }
-
     /// Moment at which the row is looked at although nobody wakes this reader.
     fn next_look(&self, until: Option<Instant>) -> Instant {
         // Three looks in the life of a stream, so that a slow one does not lose it.
@@ -156,7 +151,8 @@ impl StreamFollower {
             }
             None => None,
         };
-        let wait = life.map_or(self.poll(), |life| life.min(self.poll()));
+        let poll = self.watcher.poll();
+        let wait = life.map_or(poll, |life| life.min(poll));
         let look = Instant::now() + wait.max(Duration::from_millis(100));
         until.map_or(look, |until| until.min(look))
     }

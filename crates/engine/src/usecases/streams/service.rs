@@ -17,7 +17,7 @@ use super::{
     error::{ContentError, StreamError},
     watchers::StreamWatchers,
 };
-use crate::{cluster::bus::DynBus, usecases::agent_data::AgentDataDeps};
+use crate::usecases::agent_data::AgentDataDeps;
 
 /// Locks of streams: a stream has one of them. A write that waits for another one of the same stream on this node does not race with it.
 const LOCKS: usize = 256;
@@ -32,16 +32,15 @@ pub struct Streams {
 pub(crate) struct StreamDeps {
     pub(super) data: Arc<AgentDataDeps>,
     pub(super) clock: StoreClock,
-    pub(super) bus: DynBus,
     pub(super) watchers: StreamWatchers,
     locks: Vec<Mutex<()>>,
     hasher: RandomState,
 }
 
 impl StreamDeps {
-    pub(crate) fn new(data: Arc<AgentDataDeps>, clock: StoreClock, bus: DynBus, watchers: StreamWatchers) -> Arc<Self> {
+    pub(crate) fn new(data: Arc<AgentDataDeps>, clock: StoreClock, watchers: StreamWatchers) -> Arc<Self> {
         let locks = (0..LOCKS).map(|_| Mutex::default()).collect();
-        Arc::new(Self { data, clock, bus, watchers, locks, hasher: RandomState::new() })
+        Arc::new(Self { data, clock, watchers, locks, hasher: RandomState::new() })
     }
 
     pub(super) fn lock(&self, place: &StreamPlace) -> &Mutex<()> {

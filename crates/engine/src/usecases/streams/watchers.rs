@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use threadline_core::streams::StreamKey;
+use threadline_core::{
+    limits::{STREAM_POLL, STREAM_RECHECK},
+    streams::StreamKey,
+};
 use tokio::{sync::watch, time::Instant};
 
 use crate::cluster::bus::{Channel, DynBus, Hint, StreamNews};
@@ -116,8 +119,14 @@ impl Watcher {
         }
     }
 
+    /// Time between two looks at the row for all readers of this node.
+    pub(super) fn poll(&self) -> Duration {
+        if self.watchers.0.bus.has_others() { STREAM_POLL } else { STREAM_RECHECK }
+    }
+
     /// True if this reader is to look at the row for all of them now.
-    pub(super) fn takes_poll(&self, every: Duration) -> bool {
+    pub(super) fn takes_poll(&self) -> bool {
+        let every = self.poll();
         let mut map = self.watchers.locked();
         let Some(watched) = map.get_mut(&self.key) else { return false };
         let due = watched.polled.elapsed() >= every;
@@ -143,7 +152,6 @@ impl Drop for Watcher {
 
 #[cfg(test)]
 mod tests {
-    use threadline_core::limits::STREAM_POLL;
     use tokio::time::timeout;
 
     use super::*;
@@ -156,9 +164,9 @@ mod tests {
         let (mut one, mut other) = (watchers.watch(key), watchers.watch(key));
         watchers.note(key, StreamNews { tail: 5, ended: false });
         one.passed(4).await;
-        assert!(timeout(STREAM_POLL, other.passed(5)).await.is_err(), "nothing is new");
+        assert!(timeout(STREAM_RECHECK, other.passed(5)).await.is_err(), "nothing is new");
         // One of them looks again for all.
-        assert_eq!([&one, &other].map(|reader| reader.takes_poll(STREAM_POLL)), [true, false]);
+        assert_eq!([&one, &other].map(Watcher::takes_poll), [true, false]);
         watchers.note(key, StreamNews { tail: 3, ended: true });
         other.passed(5).await;
         drop((one, other));
