@@ -93,7 +93,8 @@ async fn a_body_that_stops_coming_ends_the_request() {
 
 #[tokio::test]
 async fn a_body_that_trickles_ends_the_request() {
-    let options = hasty().with_limits(|limits| limits.body = Duration::from_millis(400));
+    // The limit between two pieces is far longer: a pause of the machine ends no request too early.
+    let options = Options::memory().with_limits(|limits| limits.body = Duration::from_millis(400));
     run(options, async |server: &Server| {
         let begun = Instant::now();
         let mut raw = Raw::connect(server.addr).await;
@@ -103,7 +104,7 @@ async fn a_body_that_trickles_ends_the_request() {
             let mut step = tokio::time::interval(Duration::from_millis(20));
             loop {
                 step.tick().await;
-                // Never silent for as long as it may be; what is written after the end is of no interest.
+                // What is written after the end is of no interest.
                 let _ = writer.write_all(b" ").await;
             }
         };
