@@ -282,9 +282,6 @@ pub const LONG_STEP_BYTES: usize = 4 * WORK_SLICE_BYTES;
 pub const LONG_INPUT_BYTES: usize = 128 * 1_024;
 /// Events that a fold reads at once. A slice of work has at most these and one page more.
 pub const FOLD_EVENTS: usize = 5_000;
-/// Time since its authentication after which a request whose body has arrived is authenticated again, so that nobody
-/// holds a request open beyond the end of a credential.
-pub const BODY_RECHECK: Duration = Duration::from_millis(100);
 /// Folds, scans and searches of one untrusted client that may have begun.
 pub const CLIENT_WORK: usize = 2;
 /// Folds, scans and searches of one untrusted client that may wait behind those of [`CLIENT_WORK`].
@@ -770,6 +767,9 @@ pub const MAX_INPUT_ITEMS: usize = 1_000;
 /// Memory that the start of an agent's run takes for each byte of its input: the input, what is built from it for the log,
 /// for the agent and for a takeover.
 pub const INPUT_COPIES: usize = 6;
+/// Memory that a request to an API that translates takes, as a multiple of its body as a tree: the values, and AG-UI's input that is
+/// made from them.
+pub const TREE_COPIES: usize = 2;
 /// Largest state that the demo agent reads; a larger one it only adds to.
 pub const DEMO_STATE_BYTES: usize = 64 * 1_024;
 

@@ -37,11 +37,12 @@ pub struct BodyReader {
     memory: MemoryBudget,
 }
 
-/// Principal of a request, and the time of its authentication.
+/// Principal of a request, as of its authentication.
 #[derive(Debug, Clone)]
 pub(crate) struct Presented {
     pub principal: Principal,
-    pub at: Instant,
+    /// Value of [`Auth::changes`](crate::auth::Auth::changes) before the authentication.
+    pub as_of: u64,
 }
 
 /// A complete body, with its share of the memory budget of all bodies. The handler must hold it until the request is

@@ -16,7 +16,6 @@ use threadline_core::{
     limits::{LONG_INPUT_BYTES, MAX_JSON_DEPTH, MAX_LEASE, MAX_REQUEST_BYTES, MIN_LEASE},
 };
 use threadline_engine::limits::{BudgetOwner, ConnectionMark, in_place};
-use tokio::time::Instant;
 
 use crate::{
     HttpState,
@@ -69,6 +68,7 @@ impl<S: AsRef<HttpState> + Send + Sync> FromRequestParts<S> for Caller {
             project: id_header(&parts.headers, PROJECT_HEADER).map_err(AuthError::BadProject)?,
             address: parts.extensions.get().map(|PeerAddress(address)| *address),
         };
+        let as_of = state.auth.changes();
         let principal = match state.auth.authenticate(shown).await {
             Ok(principal) => principal,
             Err(error) => {
@@ -82,7 +82,7 @@ impl<S: AsRef<HttpState> + Send + Sync> FromRequestParts<S> for Caller {
         access.check(&principal).inspect_err(|error| state.auth.note_refusal(shown, Some(&principal), error))?;
         state.quota.admit(&principal)?;
         // The reader of the body takes these from here.
-        parts.extensions.insert(Presented { principal: principal.clone(), at: Instant::now() });
+        parts.extensions.insert(Presented { principal: principal.clone(), as_of });
         parts.extensions.insert(BudgetOwner::of(&principal));
         Ok(Self(principal))
     }

@@ -3,7 +3,6 @@
 use axum::{Extension, Router, body::Body, http::Request, middleware, routing::MethodRouter};
 use threadline_core::{Principal, Scope, Scopes};
 use threadline_engine::limits::BudgetOwner;
-use tokio::time::Instant;
 use tower::ServiceExt;
 use utoipa::openapi::{
     Content, Info, OpenApi, Ref, RefOr, Response as Described,
@@ -13,6 +12,7 @@ use utoipa::openapi::{
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use crate::{
+    auth::standing::NEVER_CHECKED,
     auth::{AuthError, within},
     body::{Presented, Whole},
     extract::Authenticated,
@@ -123,7 +123,7 @@ impl InnerRoutes {
     /// Answers an inner request of this principal, with the permission, the limits and the parameters of its route. The
     /// principal is not authenticated again; the body is read and charged as that of any other request.
     pub async fn ask(&self, mut request: Request<Body>, principal: Principal) -> axum::response::Response {
-        request.extensions_mut().insert(Presented { principal: principal.clone(), at: Instant::now() });
+        request.extensions_mut().insert(Presented { principal: principal.clone(), as_of: NEVER_CHECKED });
         self.serve(request, principal).await
     }
 

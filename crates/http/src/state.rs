@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::extract::Request;
 use threadline_core::{
     AllowedOrigins, Principal,
-    limits::{BODY_RECHECK, CLOSE_TIMEOUT, HEARTBEAT_INTERVAL},
+    limits::{CLOSE_TIMEOUT, HEARTBEAT_INTERVAL},
 };
 use threadline_engine::{Service, close_schedule::CloseSchedule, limits::Quota, metrics::Metrics};
 use threadline_store::StoreClock;
@@ -84,9 +84,7 @@ impl HttpState {
         let presented = request.extensions().get::<Presented>().cloned();
         let whole = self.bodies.read(request, limit, charge).await?;
         match presented {
-            Some(Presented { principal, at })
-                if at.elapsed() >= BODY_RECHECK && !self.auth.holds(&principal).await? =>
-            {
+            Some(Presented { principal, as_of }) if !self.auth.holds_since(&principal, as_of).await? => {
                 Err(AuthError::Over.into())
             }
             _ => Ok(whole),

@@ -260,3 +260,18 @@ everywhere! {
         }
     }
 }
+
+everywhere! {
+    async fn an_erased_user_starts_nothing_over_a_socket_that_is_open(server: |options| options.with_key("secret")) {
+        let operator = server.project();
+        operator.put("/v1/agents/a", json!({ "kind": "demo" })).await.ok(200);
+        let ann = token(server, "ann").await;
+        let mut line = Line::open(&ann).await;
+        assert_eq!(line.command("run.start", says("u1", "help")).await["type"], "success");
+        operator.delete("/v1/users/ann").await.ok(200);
+        line.socket.send(json!({ "id": 9, "method": "run.start", "params": says("u2", "late") })).await;
+        let (_, code) = line.socket.closed().await;
+        assert_eq!(code, 4_401);
+        assert_eq!(operator.get("/v1/threads?userId=ann").await.ok(200)["threads"], json!([]));
+    }
+}

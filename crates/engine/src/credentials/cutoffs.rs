@@ -3,7 +3,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{
+        Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -99,13 +102,20 @@ pub struct Cutoffs {
     known: RwLock<Known>,
     /// Lock that admits one read of the store at a time.
     looking: Mutex<()>,
+    /// Number of changes to what is known.
+    changes: AtomicU64,
 }
 
 impl Cutoffs {
     pub(crate) fn new(store: DynStore, removals: Arc<Removals>) -> Self {
         let clock = store.clock().clone();
-        let (digests, known, looking) = Default::default();
-        Self { store, clock, removals, digests, known, looking }
+        let (digests, known, looking, changes) = Default::default();
+        Self { store, clock, removals, digests, known, looking, changes }
+    }
+
+    /// Number of changes to the sign-outs that this node knows. A change is known before it is counted.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
     }
 
     fn known(&self) -> RwLockReadGuard<'_, Known> {
@@ -150,8 +160,11 @@ impl Cutoffs {
         let since = self.known().looked.map_or(Timestamp(i64::MIN), |at| at.min(now).minus(CUTOFF_OVERLAP));
         let found = self.store.cutoffs(since).await?;
         let mut known = self.known_mut();
-        for cutoff in found {
-            known.add(&cutoff);
+        if !found.is_empty() {
+            for cutoff in &found {
+                known.add(cutoff);
+            }
+            self.changes.fetch_add(1, Ordering::SeqCst);
         }
         known.looked = Some(now);
         Ok(())
@@ -244,6 +257,7 @@ impl Cutoffs {
             Cutoff { project: project.clone(), kind, subject: self.digest(project, subject)?, not_before, at, actor };
         self.store.put_cutoff(&cutoff, entry).await?;
         let last = self.known_mut().add(&cutoff);
+        self.changes.fetch_add(1, Ordering::SeqCst);
         self.removals.note(Removal::Cutoff(cutoff));
         Ok(after(last))
     }

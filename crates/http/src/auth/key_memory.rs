@@ -33,12 +33,19 @@ pub(super) struct KeyMemory {
     by_id: Cache<(ProjectId, KeyId), Remembered>,
     /// Counts the times that all was forgotten: an answer from before is not remembered.
     forgotten: Arc<AtomicU64>,
+    /// Counts the same, once nothing old is remembered any more.
+    changes: Arc<AtomicU64>,
 }
 
 impl KeyMemory {
     pub(super) fn new(store: DynStore) -> Self {
         let (by_digest, by_id) = (Cache::new(MAX_KEYS_REMEMBERED), Cache::new(MAX_KEYS_REMEMBERED));
-        Self { store, by_digest, by_id, forgotten: Arc::default() }
+        Self { store, by_digest, by_id, forgotten: Arc::default(), changes: Arc::default() }
+    }
+
+    /// Number of changes made on this node. A change is in effect before it is counted.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
     }
 
     /// Forgets all keys, since some have changed on this node.
@@ -46,6 +53,7 @@ impl KeyMemory {
         self.forgotten.fetch_add(1, Ordering::SeqCst);
         self.by_digest.invalidate_all();
         self.by_id.invalidate_all();
+        self.changes.fetch_add(1, Ordering::SeqCst);
     }
 
     /// The key of this digest, valid or not.

@@ -11,7 +11,7 @@ mod problem;
 mod projects;
 mod refusals;
 pub mod secret;
-mod standing;
+pub(crate) mod standing;
 mod tickets;
 pub mod tokens;
 pub mod watch;

@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -88,6 +91,8 @@ pub struct Projects {
     /// Lock that admits one read of the store at a time.
     looking: Arc<Mutex<()>>,
     removals: Arc<Removals>,
+    /// Number of times that the projects were read.
+    reads: Arc<AtomicU64>,
 }
 
 /// Project whose users' tokens an external issuer makes.
@@ -121,7 +126,12 @@ pub struct ChangedProject {
 
 impl Projects {
     pub(super) fn new(store: DynStore, removals: Arc<Removals>) -> Self {
-        Self { store, known: Arc::default(), looking: Arc::default(), removals }
+        Self { store, known: Arc::default(), looking: Arc::default(), removals, reads: Arc::default() }
+    }
+
+    /// Number of times that the projects were read. What was read is in effect before it is counted.
+    pub(super) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::SeqCst)
     }
 
     fn known(&self) -> Arc<CachedProjects> {
@@ -136,6 +146,7 @@ impl Projects {
     ) -> Arc<CachedProjects> {
         let known = Arc::new(CachedProjects { all, unreadable, at: Some(at) });
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known.clone();
+        self.reads.fetch_add(1, Ordering::SeqCst);
         known
     }
 

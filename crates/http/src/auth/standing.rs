@@ -4,10 +4,13 @@ use threadline_core::{Credential, Digest, KeyId, Principal, ProjectId, Timestamp
 use threadline_engine::credentials::Holder;
 
 use super::{
-    Auth, AuthError,
+    Auth, AuthError, Shared,
     secret::digest,
     tokens::{self, Maker},
 };
+
+/// Number of changes at which nothing was checked: the next check is a whole one.
+pub(crate) const NEVER_CHECKED: u64 = u64::MAX;
 
 impl Auth {
     /// Time of issue for what a principal is given now.
@@ -82,6 +85,19 @@ impl Auth {
         };
         self.shared.cutoffs.ready().await?;
         Ok(self.shared.cutoffs.refuses(Holder::of(principal), issued_at)?)
+    }
+
+    /// Number of changes that may have ended a credential, as far as this node knows: of keys, projects and sign-outs. As long as
+    /// the number is the same, a credential that was valid is revoked by nothing. Expiry is not counted.
+    pub(crate) fn changes(&self) -> u64 {
+        let Shared { keys, projects, cutoffs, .. } = &*self.shared;
+        keys.changes() + projects.reads() + cutoffs.changes()
+    }
+
+    /// True if a principal's credential, which was valid at this number of [`changes`](Self::changes), still is.
+    pub(crate) async fn holds_since(&self, principal: &Principal, as_of: u64) -> Result<bool, AuthError> {
+        let expired = principal.expires_at().is_some_and(|until| until <= self.shared.clock.now());
+        Ok(!expired && (self.changes() == as_of || self.holds(principal).await?))
     }
 
     /// True if the principal's credential is still valid.

@@ -191,7 +191,12 @@ impl<P: Protocol, T: AsyncRead + AsyncWrite + Unpin + Send> Driver<P, T> {
         let (mut next, mut end) = (Some(message), Ok(()));
         while let Some(message) = next {
             match message {
-                Some(Ok(Message::Text(text))) => self.protocol.receive(text).await.map_err(End::Close)?,
+                Some(Ok(Message::Text(text))) => {
+                    if !self.env.credential.still_holds().await {
+                        return Err(End::Close(CloseCode::CredentialOver));
+                    }
+                    self.protocol.receive(text).await.map_err(End::Close)?;
+                }
                 Some(Ok(Message::Binary(_))) if P::BINARY == Binary::Refused => {
                     end = Err(End::Close(CloseCode::BadFrame));
                 }
@@ -306,6 +311,9 @@ impl<P: Protocol, T: AsyncRead + AsyncWrite + Unpin + Send> Driver<P, T> {
         {
             match message {
                 Message::Text(text) if rest == Rest::Process => {
+                    if !self.env.credential.still_holds().await {
+                        return None;
+                    }
                     self.protocol.receive(text).await.ok()?;
                     self.protocol.end_turn().await.ok()?;
                 }

@@ -82,6 +82,9 @@ impl<P: SocketKind> Task<P> {
                 Some(answer) = opened.polls.recv() => self.wait(answer),
                 Some(post) = opened.posts.recv(), if !has_work => self.work = Some(Work { post, done: 0 }),
                 () = time::sleep_until(next_frame), if has_work => {
+                    if !credential.still_holds().await {
+                        return Some(CloseCode::CredentialOver);
+                    }
                     if let Err(code) = self.take_some().await {
                         return Some(code);
                     }
