@@ -2,11 +2,15 @@
 
 use axum::extract::Request;
 use serde::de::DeserializeOwned;
-use threadline_core::{Principal, limits::MAX_BATCH_BYTES};
+use threadline_core::{
+    Principal,
+    limits::{MAX_BATCH_BYTES, TREE_COPIES},
+};
 use threadline_engine::{Service, limits::BudgetPermit};
 use threadline_http::{
     HttpState,
     auth::Auth,
+    body::Whole,
     extract::parse_json,
     negotiation::Representation,
     problem::{Problem, ProblemType},
@@ -48,6 +52,38 @@ impl ApiState {
         Ok((parsed, room))
     }
 
+    /// Parses a body into values that an API translates, in its turn, with memory for their trees. JSON of many small values takes a
+    /// hundred times its bytes as a tree: a body whose trees take more than the principal may have at once is refused.
+    async fn parse_values<T>(&self, principal: &Principal, body: &[u8]) -> Result<(T, BudgetPermit), Problem>
+    where
+        T: DeserializeOwned + Default,
+    {
+        let room = self.service.projections.room_for_trees(principal, body, TREE_COPIES).await?;
+        let room = room.ok_or_else(|| {
+            let bytes = body.len();
+            let detail = format!(
+                "the values in the body of {bytes} bytes take more memory than one client may have: send fewer"
+            );
+            Problem::new(ProblemType::TooLarge, detail)
+        })?;
+        let parsed = self.service.queue.process(principal, body.len(), || parse_json(body)).await??;
+        Ok((parsed, room))
+    }
+
+    /// Reads a body whose values an API translates. A content type other than JSON is refused with `expected` as the detail.
+    pub async fn read_values<T>(
+        &self,
+        principal: &Principal,
+        request: Request,
+        expected: &str,
+    ) -> Result<(T, BudgetPermit), Problem>
+    where
+        T: DeserializeOwned + Default,
+    {
+        let bytes = self.json_body(request, expected).await?;
+        self.parse_values(principal, &bytes).await
+    }
+
     /// Reads a body that has an input of an agent. A content type other than JSON is refused with `expected` as the detail.
     pub async fn read_input<T>(
         &self,
@@ -58,11 +94,15 @@ impl ApiState {
     where
         T: DeserializeOwned + Default,
     {
+        let bytes = self.json_body(request, expected).await?;
+        self.parse_input(principal, &bytes).await
+    }
+
+    async fn json_body(&self, request: Request, expected: &str) -> Result<Whole, Problem> {
         if Representation::of(request.headers())? != Representation::Json {
             return Err(Problem::new(ProblemType::UnsupportedMediaType, expected));
         }
-        let bytes = self.http.body(request, MAX_BATCH_BYTES).await?;
-        self.parse_input(principal, &bytes).await
+        self.http.body(request, MAX_BATCH_BYTES).await
     }
 
     /// Reads a RunAgentInput, which keeps the memory that it is charged for.
@@ -104,15 +144,40 @@ mod tests {
     use super::*;
     use crate::agents::ClientInput;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_large_input_is_parsed_once_it_has_memory_and_others_parse_meanwhile() {
+    fn state(limits: Limits) -> ApiState {
         let clock = Clock::manual(Timestamp(0));
         let store = Arc::new(MemoryStore::new(clock.clone()));
-        let limits = Limits { memory: 24 * LONG_INPUT_BYTES, ..Limits::default() };
         let service = Service::start(Ports { limits, ..Ports::alone(store.clone(), clock) });
         let outbound = EgressClient::new(EgressPolicy::Anywhere);
         let auth = Auth::new(None, store, outbound, &service);
-        let state = ApiState::new(service.clone(), Agents::new(service, Vec::new()).expect("agents"), auth);
+        ApiState::new(service.clone(), Agents::new(service, Vec::new()).expect("agents"), auth)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn values_to_translate_take_the_memory_of_their_trees() {
+        let limits = Limits { memory: 64 << 20, ..Limits::default() };
+        let state = state(limits);
+        let client = Principal::user(ProjectId::new("p").expect("an id"), UserId::new("ann").expect("an id"));
+        let many = |count: usize| format!("{{\"list\":[{}0]}}", "{\"a\":0},".repeat(count));
+        let text = many(10_000);
+        let (value, room): (serde_json::Value, _) = state.parse_values(&client, text.as_bytes()).await.expect("parsed");
+        assert!(room.bytes() >= TREE_COPIES * threadline_core::json::memory(&value), "{}", room.bytes());
+        assert!(room.bytes() > 50 * text.len(), "{}", room.bytes());
+        drop(room);
+        // Refused before the parse, however it looks.
+        for text in [many(200_000), many(200_000).replace(']', "")] {
+            let refused = state.parse_values::<serde_json::Value>(&client, text.as_bytes()).await;
+            assert_eq!(refused.err().map(|problem| problem.kind), Some(ProblemType::TooLarge));
+        }
+        // Brackets in a text are no values.
+        let words = format!("{{\"said\":\"{}\"}}", "{[,:".repeat(200_000));
+        assert!(state.parse_values::<serde_json::Value>(&client, words.as_bytes()).await.is_ok());
+        assert_eq!(state.service.memory.held()[MemoryKind::Fold as usize].1, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_large_input_is_parsed_once_it_has_memory_and_others_parse_meanwhile() {
+        let state = state(Limits { memory: 24 * LONG_INPUT_BYTES, ..Limits::default() });
         let client = |project: &str| {
             let project = ProjectId::new(project).expect("an id");
             Principal::user(project, UserId::new("ann").expect("an id"))

@@ -75,7 +75,7 @@ pub async fn command(
     request: Request,
 ) -> Result<Response, Problem> {
     let (command, room): (Command, _) =
-        state.read_input(&principal, request, "the body of this route must be application/json").await?;
+        state.read_values(&principal, request, "the body of this route must be application/json").await?;
     let Command { id, method, params } = command;
     let done = match method.as_str() {
         "run.start" => run_start(&state, &principal, &thread, params, room).await,
@@ -146,13 +146,13 @@ async fn respond(
         return Err(Problem::invalid("no agent has asked in this thread: start a run with run.start").into());
     };
     let (agent, _) = state.agents.get(principal, &agent).await.map_err(Problem::from)?;
-    let configurable = configurable(&params.config);
+    let configurable = configurable(params.config);
     let forwarded = if configurable.is_empty() {
         Map::new()
     } else {
         Map::from_iter([("configurable".to_owned(), configurable.into())])
     };
-    let input = NewInput::new(&params.update, answers.collect(), forwarded)?;
+    let input = NewInput::new(params.update, answers.collect(), forwarded)?;
     // An answer never waits in the queue: a run that begins before it may ask again.
     ask(state, principal, (id, Some(&thread)), agent, input, room, Busy::Reject).await
 }

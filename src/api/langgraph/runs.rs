@@ -107,7 +107,7 @@ pub async fn create(
     request: Request,
 ) -> Result<Response, Problem> {
     let (params, room): (StartParams, _) =
-        state.read_input(&principal, request, "the body of this route must be application/json").await?;
+        state.read_values(&principal, request, "the body of this route must be application/json").await?;
     if !params.makes_thread() {
         // A missing thread is created only if the client asks for it.
         state.service.threads.get(&principal, &thread).await?;

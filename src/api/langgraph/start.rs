@@ -1,5 +1,7 @@
 //! Starts of runs, by a command or by the route of runs.
 
+use std::mem;
+
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -7,6 +9,7 @@ use threadline_core::{
     AgentId, Principal, RunId, Thread, ThreadId,
     agent::{Agent, Busy},
     hex,
+    limits::INPUT_COPIES,
     projection::langgraph::{Refused, checkpoint_id, number_after, said},
 };
 use threadline_engine::{LookupError, Projected, RunLookupError, limits::BudgetPermit};
@@ -84,12 +87,11 @@ impl From<NotStarted> for Problem {
 }
 
 /// Messages and other members of an input, or of an update of the state.
-pub fn read_input(input: &Value) -> Result<(Vec<Value>, Map<String, Value>), Problem> {
+pub fn read_input(input: Value) -> Result<(Vec<Value>, Map<String, Value>), Problem> {
     let refused = |error: Refused| Problem::invalid(error.to_string());
     match input {
         Value::Null => Ok((Vec::new(), Map::new())),
-        Value::Object(members) => {
-            let mut state = members.clone();
+        Value::Object(mut state) => {
             let messages = state.remove("messages").unwrap_or_default();
             Ok((said(&messages).map_err(refused)?, state))
         }
@@ -100,7 +102,7 @@ pub fn read_input(input: &Value) -> Result<(Vec<Value>, Map<String, Value>), Pro
 }
 
 impl NewInput {
-    pub fn new(input: &Value, resume: Vec<Value>, forwarded: Map<String, Value>) -> Result<Self, Problem> {
+    pub fn new(input: Value, resume: Vec<Value>, forwarded: Map<String, Value>) -> Result<Self, Problem> {
         let (messages, state) = read_input(input)?;
         Ok(Self { messages, state, resume, forwarded })
     }
@@ -120,7 +122,7 @@ impl NewInput {
         state: &ApiState,
         principal: &Principal,
         thread: Option<&Thread>,
-        room: BudgetPermit,
+        mut room: BudgetPermit,
     ) -> Result<ClientInput, Problem> {
         let mut input = json!({ "messages": self.messages });
         if !self.state.is_empty() {
@@ -143,14 +145,16 @@ impl NewInput {
         }
         let mut input: ClientInput =
             serde_json::from_value(input).map_err(|error| Problem::invalid(error.to_string()))?;
+        // The trees are dropped.
+        room.shrink(input.bytes() * INPUT_COPIES);
         input.room = Some(room);
         Ok(input)
     }
 }
 
 /// Settings of a run for its agent, without those that say where the run begins.
-pub fn configurable(config: &Map<String, Value>) -> Map<String, Value> {
-    let mut configurable = config.get("configurable").and_then(Value::as_object).cloned().unwrap_or_default();
+pub fn configurable(mut config: Map<String, Value>) -> Map<String, Value> {
+    let Some(Value::Object(mut configurable)) = config.remove("configurable") else { return Map::new() };
     configurable.retain(|name, _| !matches!(name.as_str(), "thread_id" | "checkpoint_id" | "checkpoint_ns"));
     configurable
 }
@@ -208,10 +212,9 @@ impl StartParams {
     }
 
     /// Parts of the request that the agent receives beside the messages.
-    fn forwarded(&self) -> Map<String, Value> {
-        let configurable = configurable(&self.config);
+    fn forwarded(self) -> Map<String, Value> {
         let parts =
-            [("configurable", configurable), ("context", self.context.clone()), ("metadata", self.metadata.clone())];
+            [("configurable", configurable(self.config)), ("context", self.context), ("metadata", self.metadata)];
         parts
             .into_iter()
             .filter(|(_, part)| !part.is_empty())
@@ -221,7 +224,7 @@ impl StartParams {
 
     /// Starts a run in the thread, or queues it. The thread is created if it does not exist.
     pub async fn start(
-        &self,
+        mut self,
         state: &ApiState,
         principal: &Principal,
         thread: &ThreadId,
@@ -233,7 +236,7 @@ impl StartParams {
         let (agent, _) = state.agents.get(principal, &agent).await.map_err(Problem::from)?;
         let known = thread_of(state, principal, thread).await?;
         self.check(known.as_ref())?;
-        let input = NewInput::new(&self.input, Vec::new(), self.forwarded())?;
+        let input = NewInput::new(mem::take(&mut self.input), Vec::new(), self.forwarded())?;
         ask(state, principal, (thread, known.as_ref()), agent, input, room, busy).await
     }
 }

@@ -110,7 +110,7 @@ pub async fn create(
 ) -> Result<Answer<ConversationView>, Problem> {
     let headers = http.headers().clone();
     let (body, _room): (Box<RawValue>, _) =
-        state.read_input(&principal, http, "the body of this route must be application/json").await?;
+        state.read_values(&principal, http, "the body of this route must be application/json").await?;
     let parse = || serde_json::from_str::<CreateBody>(if body.get() == "null" { "{}" } else { body.get() });
     let parsed = state.service.queue.process(&principal, body.get().len(), parse).await?;
     let CreateBody { items, metadata } = parsed.map_err(|error| Problem::invalid(format!("invalid body: {error}")))?;
@@ -166,7 +166,7 @@ pub async fn update(
     http: HttpRequest,
 ) -> Result<Answer<ConversationView>, Problem> {
     let (body, _room): (UpdateBody, _) =
-        state.read_input(&principal, http, "the body of this route must be application/json").await?;
+        state.read_values(&principal, http, "the body of this route must be application/json").await?;
     let thread = thread_of(&state, &principal, &id).await?;
     let metadata = checked(body.metadata)?;
     let metadata = metadata.ok_or_else(|| invalid("metadata", "metadata is missing: an object of strings"))?;

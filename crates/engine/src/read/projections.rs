@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::de::IgnoredAny;
 use threadline_core::{
     Epoch, Judgement, Principal, Seq, ThreadId, ThreadKey, json,
     limits::{BODY_ROOM_WAIT, MEMORY_FREE_BYTES, QUOTA_RETRY},
@@ -202,6 +203,22 @@ impl Projections {
         let sum = |weight: fn(&[u8]) -> usize| events.clone().map(weight).sum::<usize>();
         let weight = sum(json::event_weight);
         let weight = if weight > most { weight.min(in_place(|| sum(json::close_weight))) } else { weight };
+        if weight > most { Ok(None) } else { self.room(principal, weight).await.map(Some) }
+    }
+
+    /// Takes memory for this many copies of a JSON text as a tree, and waits for it. `None` if it would be more than the principal's
+    /// share.
+    pub async fn room_for_trees(
+        &self,
+        principal: &Principal,
+        text: &[u8],
+        copies: usize,
+    ) -> Result<Option<BudgetPermit>, Limited> {
+        let most = self.folder.memory.place(MemoryKind::Fold, &BudgetOwner::of(principal)).most_at_once();
+        let weight = copies * json::weight(text);
+        // The closer weight is right for valid JSON alone.
+        let is_close = weight > most && in_place(|| serde_json::from_slice::<IgnoredAny>(text)).is_ok();
+        let weight = if is_close { copies * in_place(|| json::close_weight(text)) } else { weight };
         if weight > most { Ok(None) } else { self.room(principal, weight).await.map(Some) }
     }
 
