@@ -85,8 +85,21 @@ pub async fn create(
     if input.messages.is_empty() && input.resume.is_empty() && asked.target == Target::New {
         return Err(invalid("input", "input has no message to answer"));
     }
-    let begun = begin(state, principal, &asked, &agent, (&identity, input, room)).await?;
-    answer(state, principal, &asked, begun, place).await
+    let answered = async {
+        let begun = begin(state, principal, &asked, &agent, (&identity, input, room)).await?;
+        answer(state, principal, &asked, begun, place).await
+    };
+    match answered.await {
+        // The thread of a response that is not stored is deleted after its run, maybe while a retry looks at it.
+        Err(problem)
+            if problem.kind == ProblemType::ThreadNotFound
+                && !asked.store
+                && identity.unstored(state, principal).await?.is_some() =>
+        {
+            Err(Problem::new(ProblemType::ThreadDeleted, UNSTORED_GONE))
+        }
+        answered => answered,
+    }
 }
 
 async fn identity(
@@ -179,9 +192,6 @@ async fn start(
                 return Err(locked(Problem::new(ProblemType::RunActive, ""), &id));
             }
             Err(problem) if problem.kind == ProblemType::RunActive && !is_last => {}
-            Err(problem) if problem.kind == ProblemType::ThreadNotFound && begun.is_some() => {
-                return Err(Problem::new(ProblemType::ThreadDeleted, UNSTORED_GONE));
-            }
             Err(problem) => {
                 // The outcome of a failed store is unknown: a repeated request continues with the fork.
                 if is_fork && problem.kind != ProblemType::StoreUnavailable {
