@@ -70,17 +70,12 @@ impl ApiState {
         Ok((parsed, room))
     }
 
-    /// Reads a body whose values an API translates. A content type other than JSON is refused with `expected` as the detail.
-    pub async fn read_values<T>(
-        &self,
-        principal: &Principal,
-        request: Request,
-        expected: &str,
-    ) -> Result<(T, BudgetPermit), Problem>
+    /// Reads a body whose values an API translates. A content type other than JSON is refused.
+    pub async fn read_values<T>(&self, principal: &Principal, request: Request) -> Result<(T, BudgetPermit), Problem>
     where
         T: DeserializeOwned + Default,
     {
-        let bytes = self.json_body(request, expected).await?;
+        let bytes = self.json_body(request, "the body of this route must be application/json").await?;
         self.parse_values(principal, &bytes).await
     }
 

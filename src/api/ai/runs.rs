@@ -73,8 +73,7 @@ pub async fn send(
 ) -> Result<Response, Problem> {
     let busy = busy_of(http.headers())?;
     let (state, principal) = (&state, &principal);
-    let (members, room): (Members, _) =
-        state.read_values(principal, http, "the body of this route must be application/json").await?;
+    let (members, room): (Members, _) = state.read_values(principal, http).await?;
     let request = Request::read(members)?;
     let (agent, _) = state.agents.get(principal, &agent).await?;
     let place = state.http.quota.open(principal)?;

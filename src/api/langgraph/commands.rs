@@ -74,8 +74,7 @@ pub async fn command(
     InThread(thread): InThread,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (command, room): (Command, _) =
-        state.read_values(&principal, request, "the body of this route must be application/json").await?;
+    let (command, room): (Command, _) = state.read_values(&principal, request).await?;
     let Command { id, method, params } = command;
     let done = match method.as_str() {
         "run.start" => run_start(&state, &principal, &thread, params, room).await,

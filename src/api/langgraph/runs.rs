@@ -106,8 +106,7 @@ pub async fn create(
     InThread(thread): InThread,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (params, room): (StartParams, _) =
-        state.read_values(&principal, request, "the body of this route must be application/json").await?;
+    let (params, room): (StartParams, _) = state.read_values(&principal, request).await?;
     if !params.makes_thread() {
         // A missing thread is created only if the client asks for it.
         state.service.threads.get(&principal, &thread).await?;

@@ -109,8 +109,7 @@ pub async fn create(
     http: HttpRequest,
 ) -> Result<Answer<ConversationView>, Problem> {
     let headers = http.headers().clone();
-    let (body, _room): (Box<RawValue>, _) =
-        state.read_values(&principal, http, "the body of this route must be application/json").await?;
+    let (body, _room): (Box<RawValue>, _) = state.read_values(&principal, http).await?;
     let parse = || serde_json::from_str::<CreateBody>(if body.get() == "null" { "{}" } else { body.get() });
     let parsed = state.service.queue.process(&principal, body.get().len(), parse).await?;
     let CreateBody { items, metadata } = parsed.map_err(|error| Problem::invalid(format!("invalid body: {error}")))?;
@@ -165,8 +164,7 @@ pub async fn update(
     InPath(id): InPath,
     http: HttpRequest,
 ) -> Result<Answer<ConversationView>, Problem> {
-    let (body, _room): (UpdateBody, _) =
-        state.read_values(&principal, http, "the body of this route must be application/json").await?;
+    let (body, _room): (UpdateBody, _) = state.read_values(&principal, http).await?;
     let thread = thread_of(&state, &principal, &id).await?;
     let metadata = checked(body.metadata)?;
     let metadata = metadata.ok_or_else(|| invalid("metadata", "metadata is missing: an object of strings"))?;

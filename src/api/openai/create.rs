@@ -72,8 +72,7 @@ pub async fn create(
     http: HttpRequest,
 ) -> Result<Response, Problem> {
     let (state, principal, headers) = (&state, &principal, http.headers().clone());
-    let (body, room): (Box<RawValue>, _) =
-        state.read_values(principal, http, "the body of this route must be application/json").await?;
+    let (body, room): (Box<RawValue>, _) = state.read_values(principal, http).await?;
     let read = || Asked::read(body.get());
     let asked = state.service.queue.process(principal, body.get().len(), read).await??;
     let (agent, _) = state.agents.get(principal, &asked.agent).await?;

@@ -196,8 +196,7 @@ pub async fn add(
     IncludeParams::check(http.uri())?;
     let thread = conversation(&id)?;
     let (headers, path) = (http.headers().clone(), http.uri().path().to_owned());
-    let (body, _room): (AddBody, _) =
-        state.read_values(&principal, http, "the body of this route must be application/json").await?;
+    let (body, _room): (AddBody, _) = state.read_values(&principal, http).await?;
     let list = body.items.ok_or_else(|| invalid("items", "items is missing: a list of items"))?;
     let identity = Identity::of(&state, &principal, &key, &headers, (&path, list.get().as_bytes())).await?;
     let run = run_of(&identity)?;

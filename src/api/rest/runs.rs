@@ -8,7 +8,6 @@ use axum::{
     http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
-use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use threadline_core::{
     AgentId, NewEvents, RunId, ToolClaim,
@@ -18,7 +17,7 @@ use threadline_core::{
 use threadline_engine::{AttemptRequest, Opening, RunLookupError, ServiceError, StartRequest, ThreadAt};
 use threadline_http::{
     auth::AuthError,
-    body::{self, BrokenOff, Whole},
+    body::{self, Whole},
     cursor::{CursorKind, read_beside, write_beside},
     extract::{Caller, InRun, InThread, Params, lease_seconds},
     idempotency::{IdempotencyKey, fork_of},
@@ -195,16 +194,7 @@ pub async fn start(
     let refused = OnceLock::new();
     // Borrowed, so that the rest can be read after the run has taken the lines that it needs.
     let chunks = state.http.bodies.lines(&mut place, &mut data, &refused);
-    // What arrives after the end of the credential is not stored.
-    let chunks =
-        stream::unfold((Box::pin(chunks), state.http.auth.checks(&principal)), async |(mut chunks, mut credential)| {
-            let chunk = chunks.next().await?;
-            if credential.holds().await {
-                return Some((chunk, (chunks, credential)));
-            }
-            let _ = refused.set(AuthError::Over.into());
-            Some((Err(BrokenOff), (chunks, credential)))
-        });
+    let chunks = state.http.auth.checks(&principal).guard(chunks, &refused);
     let mut credential = state.http.auth.watch(&principal);
     let result = tokio::select! {
         result = runs.stream(&principal, &thread, start, from, validation, chunks) => result,

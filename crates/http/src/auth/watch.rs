@@ -1,12 +1,17 @@
 //! Watch over a credential: sockets and streams must not outlive the key or token they were opened with.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
-use futures_util::future::BoxFuture;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, future::BoxFuture, stream};
 use threadline_core::{Credential, Principal};
 use tokio::time;
 
-use super::{Auth, standing::NEVER_CHECKED};
+use super::{Auth, AuthError, standing::NEVER_CHECKED};
+use crate::{body::BrokenOff, problem::Problem};
 
 /// Completes, once, when a credential ceases to be valid: a token or key at its expiry, and within
 /// [`CREDENTIAL_CHECK`](threadline_core::limits::CREDENTIAL_CHECK) plus the time for which a node caches keys after the key was
@@ -52,6 +57,22 @@ impl CredentialCheck {
                 true
             }
         }
+    }
+
+    /// Chunks of a body up to the end of the credential. Then they end with an error, and `refused` holds the reason.
+    pub fn guard<'b>(
+        self,
+        chunks: impl Stream<Item = Result<Bytes, BrokenOff>> + Send + 'b,
+        refused: &'b OnceLock<Problem>,
+    ) -> impl Stream<Item = Result<Bytes, BrokenOff>> + Send + 'b {
+        stream::unfold((Box::pin(chunks), self), async move |(mut chunks, mut check)| {
+            let chunk = chunks.next().await?;
+            if check.holds().await {
+                return Some((chunk, (chunks, check)));
+            }
+            let _ = refused.set(AuthError::Over.into());
+            Some((Err(BrokenOff), (chunks, check)))
+        })
     }
 }
 
