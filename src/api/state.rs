@@ -2,10 +2,7 @@
 
 use axum::extract::Request;
 use serde::de::DeserializeOwned;
-use threadline_core::{
-    Principal,
-    limits::{MAX_BATCH_BYTES, TREE_COPIES},
-};
+use threadline_core::{Principal, limits::MAX_BATCH_BYTES};
 use threadline_engine::{Service, limits::BudgetPermit};
 use threadline_http::{
     HttpState,
@@ -58,7 +55,7 @@ impl ApiState {
     where
         T: DeserializeOwned + Default,
     {
-        let room = self.service.projections.room_for_trees(principal, body, TREE_COPIES).await?;
+        let room = self.service.projections.room_for_trees(principal, body).await?;
         let room = room.ok_or_else(|| {
             let bytes = body.len();
             let detail = format!(
@@ -126,7 +123,7 @@ mod tests {
 
     use threadline_core::{
         Clock, Limits, Principal, ProjectId, Timestamp, UserId,
-        limits::{BODY_ROOM_WAIT, INPUT_COPIES, LONG_INPUT_BYTES},
+        limits::{BODY_ROOM_WAIT, INPUT_COPIES, LONG_INPUT_BYTES, TREE_COPIES},
     };
     use threadline_engine::{Ports, limits::MemoryKind};
     use threadline_http::{

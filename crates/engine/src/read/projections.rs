@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::de::IgnoredAny;
 use threadline_core::{
     Epoch, Judgement, Principal, Seq, ThreadId, ThreadKey, json,
-    limits::{BODY_ROOM_WAIT, MEMORY_FREE_BYTES, QUOTA_RETRY},
+    limits::{BODY_ROOM_WAIT, INPUT_COPIES, MEMORY_FREE_BYTES, QUOTA_RETRY, TREE_COPIES},
 };
 use tokio::time::{Duration, Instant};
 
@@ -206,20 +206,16 @@ impl Projections {
         if weight > most { Ok(None) } else { self.room(principal, weight).await.map(Some) }
     }
 
-    /// Takes memory for this many copies of a JSON text as a tree, and waits for it. `None` if it would be more than the principal's
-    /// share.
-    pub async fn room_for_trees(
-        &self,
-        principal: &Principal,
-        text: &[u8],
-        copies: usize,
-    ) -> Result<Option<BudgetPermit>, Limited> {
+    /// Takes memory for an input that is translated: its JSON text as trees, and what is built from it. Waits for the memory.
+    /// `None` if it would be more than the principal's share.
+    pub async fn room_for_trees(&self, principal: &Principal, text: &[u8]) -> Result<Option<BudgetPermit>, Limited> {
         let most = self.folder.memory.place(MemoryKind::Fold, &BudgetOwner::of(principal)).most_at_once();
-        let weight = copies * json::weight(text);
+        let with = |weight: usize| text.len() * INPUT_COPIES + weight * TREE_COPIES;
+        let bytes = with(json::weight(text));
         // The closer weight is right for valid JSON alone.
-        let is_close = weight > most && in_place(|| serde_json::from_slice::<IgnoredAny>(text)).is_ok();
-        let weight = if is_close { copies * in_place(|| json::close_weight(text)) } else { weight };
-        if weight > most { Ok(None) } else { self.room(principal, weight).await.map(Some) }
+        let is_close = bytes > most && in_place(|| serde_json::from_slice::<IgnoredAny>(text)).is_ok();
+        let bytes = if is_close { with(in_place(|| json::close_weight(text))) } else { bytes };
+        if bytes > most { Ok(None) } else { self.room(principal, bytes).await.map(Some) }
     }
 
     /// The beginning of the conversation: after the first events, about `bytes` bytes of them. `None` if this

@@ -88,7 +88,7 @@ impl Auth {
     }
 
     /// Number of changes that may have ended a credential, as far as this node knows: of keys, projects and sign-outs. As long as
-    /// the number is the same, a credential that was valid is revoked by nothing. Expiry is not counted.
+    /// the number is the same, no valid credential has been revoked. Expiry is not counted.
     pub(crate) fn changes(&self) -> u64 {
         let Shared { keys, projects, cutoffs, .. } = &*self.shared;
         keys.changes() + projects.reads() + cutoffs.changes()

@@ -48,10 +48,11 @@ impl CredentialCheck {
         let (auth, principal) = &*self.of;
         let changes = auth.changes();
         match auth.holds_since(principal, self.as_of).await {
-            Ok(holds) => {
+            Ok(true) => {
                 self.as_of = changes;
-                holds
+                true
             }
+            Ok(false) => false,
             Err(error) => {
                 tracing::warn!(%error, "cannot check a key; it counts as valid until the next check");
                 true

@@ -192,10 +192,11 @@ impl<P: Protocol, T: AsyncRead + AsyncWrite + Unpin + Send> Driver<P, T> {
         while let Some(message) = next {
             match message {
                 Some(Ok(Message::Text(text))) => {
-                    if !self.env.credential.still_holds().await {
-                        return Err(End::Close(CloseCode::CredentialOver));
+                    if self.env.credential.still_holds().await {
+                        self.protocol.receive(text).await.map_err(End::Close)?;
+                    } else {
+                        end = Err(End::Close(CloseCode::CredentialOver));
                     }
-                    self.protocol.receive(text).await.map_err(End::Close)?;
                 }
                 Some(Ok(Message::Binary(_))) if P::BINARY == Binary::Refused => {
                     end = Err(End::Close(CloseCode::BadFrame));
