@@ -132,8 +132,9 @@ test("an active run is the same as on the server at that event, with calls and r
   ];
   await server.request("POST", `${runs}/open/events?producerSeq=1`, { body: events, user: USER });
   const initial = await dehydrate(client(), [threadId]);
-  const page = open(threadId, initial);
   const asked = await server.request<MessagesPage>("GET", `/v1/threads/${threadId}/messages`, { user: USER });
+  // Looked at before the page can have followed the thread.
+  const page = open(threadId, initial);
   expect(page.now.messages).toEqual(asked.messages);
   expect(page.now).toMatchObject({ isRunning: true, state: { step: 1 }, pendingToolCalls: [] });
   // Only once the page knows the rest of the log, a call without a result is for it to execute.
