@@ -35,7 +35,7 @@ async fn a_client_that_sends_a_partial_head_is_closed() {
             let mut step = tokio::time::interval(Duration::from_millis(20));
             loop {
                 step.tick().await;
-                // What is written after the end is of no interest.
+                // Writes after the end may fail.
                 let _ = writer.write_all(b"G").await;
             }
         };

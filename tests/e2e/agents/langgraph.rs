@@ -115,7 +115,7 @@ everywhere! {
         let mut watcher = Page::open(&dev, &["lifecycle", "input"]).await;
         let mut call = agent.call().await;
         assert_eq!(call.input()["messages"], json!([user("u", "add")]));
-        // Of several checkpoints in one delivery only the last one is told: the start of the run is read by itself.
+        // The start of the run is read by itself, since only the last of several checkpoints in one delivery is told.
         let mut told = live.until(|event| event["method"] == "values").await;
         assert_eq!(names(&told), ["running", "checkpoints", "values"]);
         call.say(&said("m", "hello")).await;

@@ -31,21 +31,19 @@ pub(super) struct KeyMemory {
     store: DynStore,
     by_digest: Cache<Digest, Remembered>,
     by_id: Cache<(ProjectId, KeyId), Remembered>,
-    /// Counts the times that all was forgotten: an answer from before is not remembered.
+    /// Counts before and after all is forgotten: an answer from before is not remembered, and nothing old is after.
     forgotten: Arc<AtomicU64>,
-    /// Counts the same, once nothing old is remembered any more.
-    changes: Arc<AtomicU64>,
 }
 
 impl KeyMemory {
     pub(super) fn new(store: DynStore) -> Self {
         let (by_digest, by_id) = (Cache::new(MAX_KEYS_REMEMBERED), Cache::new(MAX_KEYS_REMEMBERED));
-        Self { store, by_digest, by_id, forgotten: Arc::default(), changes: Arc::default() }
+        Self { store, by_digest, by_id, forgotten: Arc::default() }
     }
 
-    /// Number of changes made on this node. A change is in effect before it is counted.
+    /// Number that grows with each change made on this node, at last once the change is in effect.
     pub(super) fn changes(&self) -> u64 {
-        self.changes.load(Ordering::SeqCst)
+        self.forgotten.load(Ordering::SeqCst)
     }
 
     /// Forgets all keys, since some have changed on this node.
@@ -53,7 +51,7 @@ impl KeyMemory {
         self.forgotten.fetch_add(1, Ordering::SeqCst);
         self.by_digest.invalidate_all();
         self.by_id.invalidate_all();
-        self.changes.fetch_add(1, Ordering::SeqCst);
+        self.forgotten.fetch_add(1, Ordering::SeqCst);
     }
 
     /// The key of this digest, valid or not.

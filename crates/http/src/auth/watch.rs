@@ -17,7 +17,7 @@ use crate::{body::BrokenOff, problem::Problem};
 /// [`CREDENTIAL_CHECK`](threadline_core::limits::CREDENTIAL_CHECK) plus the time for which a node caches keys after the key was
 /// revoked, or after a sign-out that concerns it.
 ///
-/// What arrives until then is judged on its arrival: see [`still_holds`](Self::still_holds).
+/// Frames and chunks that arrive until then are judged on their arrival: see [`still_holds`](Self::still_holds).
 pub struct CredentialWatch {
     over: Option<BoxFuture<'static, ()>>,
     check: Option<CredentialCheck>,
