@@ -94,7 +94,7 @@ impl Injector {
         self.history.write(&Line::Fault(fault.clone()));
         self.history.flush();
         self.look_after_nodes();
-        self.wait((500, 2_500));
+        self.wait(self.world.size.peace);
         fault
     }
 

@@ -42,6 +42,8 @@ const SIZE: Size = Size {
     sockets: 36,
     streams: 16,
     pause: 300,
+    batch: 50,
+    peace: (500, 2_500),
     dropped: 2,
     hops: 5,
     stuck: 8,
@@ -49,8 +51,8 @@ const SIZE: Size = Size {
     rude: 5,
 };
 
-/// As many events as a long run is judged by: millions in half an hour on two cores.
-const LONG: Size = Size { pause: 60, ..SIZE };
+/// As many events and faults as a long run is judged by: ten million and three hundred in half an hour on two cores.
+const LONG: Size = Size { pause: 60, batch: 80, peace: (100, 700), ..SIZE };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_event_is_lost_by_any_fault() {

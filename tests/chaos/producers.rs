@@ -13,9 +13,6 @@ use crate::{
     world::{Answer, Caller, Size, World},
 };
 
-/// Most events of one append.
-const BATCH: u64 = 50;
-
 /// How a run continues after a step of its producer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -93,7 +90,7 @@ impl Producer {
 
     /// So many events that go next.
     pub fn take(&mut self, terminal: bool) -> (What, String) {
-        let (from, count) = (self.next, self.caller.rng.between(5, BATCH));
+        let (from, count) = (self.next, self.caller.rng.between(5, self.caller.world.size.batch));
         self.next += count;
         (What::Append { from, count, terminal }, lines(&self.run, from, count, terminal))
     }

@@ -40,6 +40,10 @@ pub struct Size {
     pub streams: usize,
     /// Longest pause between two appends of a run, in milliseconds.
     pub pause: u64,
+    /// Most events of one append.
+    pub batch: u64,
+    /// Shortest and longest time between two faults, in milliseconds.
+    pub peace: (u64, u64),
     /// Of 100 answers, so many are thrown away.
     pub dropped: u64,
     /// Of 100 appends, so many go to another node than the one before.
