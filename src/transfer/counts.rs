@@ -13,7 +13,7 @@ pub struct Transferred {
     pub events: u64,
     /// Threads that existed already, unchanged.
     pub present: u64,
-    /// Threads, agents, projects and keys that were refused.
+    /// Threads, agents, projects, keys and plain streams that were refused.
     pub refused: u64,
 }
 

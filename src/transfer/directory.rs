@@ -29,6 +29,8 @@ pub const ITEMS: &str = "items.ndjson";
 pub const CHECKPOINTS: &str = "checkpoints.ndjson";
 /// File of key-value entries.
 pub const KV: &str = "kv.ndjson";
+/// File of plain streams.
+pub const STREAMS: &str = "streams.ndjson";
 /// File of the feeds of users.
 pub const FEEDS: &str = "feeds.ndjson";
 /// Directory of the files of threads.

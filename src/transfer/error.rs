@@ -76,7 +76,7 @@ impl fmt::Display for Damage {
 /// Item that was refused, while the rest is moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Thread, agent, project or key that was refused.
+    /// Thread, agent, project, key or plain stream that was refused.
     pub what: String,
     /// Reason, and advice to the user.
     pub why: String,

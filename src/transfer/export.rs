@@ -28,6 +28,7 @@ use super::{
     manifest::{self, FileEntry, Header, Line, ThreadEntry, ThreadName, Threads},
     projects,
     selection::{ExportedSecrets, Selection},
+    streams,
 };
 use crate::progress::Progress;
 
@@ -105,6 +106,7 @@ pub async fn export(
     others.extend(items::write(store.as_ref(), &directory, &threads).await?.map(Line::Items));
     others.extend(checkpoints::write(store.as_ref(), &directory, &threads).await?.map(Line::Checkpoints));
     others.extend(kv::write(store.as_ref(), &directory, selection, &threads).await?.map(Line::Kv));
+    others.extend(streams::write(store.as_ref(), &directory, selection).await?.map(Line::Streams));
     if selection.threads.is_empty() {
         others.push(Line::Feeds(feeds(store.as_ref(), &directory, selection).await?));
     }

@@ -11,9 +11,10 @@ use super::{
     kv::EntryLine,
     manifest::{self, ThreadEntry},
     reading::ThreadFile,
+    streams::StreamLine,
 };
 
-/// Reads the data as a manifest, a thread's file, an agent, an annotation, an item list, a checkpoint and a key-value entry. The manifest for the thread's file is
+/// Reads the data as a manifest, a thread's file, an agent, an annotation, an item list, a checkpoint, a plain stream and a key-value entry. The manifest for the thread's file is
 /// generated, so that reading goes beyond the digests.
 pub(crate) fn export(data: &[u8]) {
     let path = std::env::temp_dir().join(format!("threadline-fuzzing-{}", std::process::id()));
@@ -26,6 +27,7 @@ pub(crate) fn export(data: &[u8]) {
     }
     let _ = serde_json::from_slice::<ItemsLine>(data);
     let _ = serde_json::from_slice::<CheckpointLine>(data);
+    let _ = serde_json::from_slice::<StreamLine>(data);
     if let Ok(line) = serde_json::from_slice::<EntryLine>(data) {
         let _ = line.entry();
     }

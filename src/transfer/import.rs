@@ -26,6 +26,7 @@ use super::{
     projects,
     reading::{Lines, ThreadFile},
     selection::Selection,
+    streams,
 };
 use crate::progress::Progress;
 
@@ -42,7 +43,7 @@ pub async fn import(
     mut refused: impl FnMut(&Refusal),
 ) -> Result<Transferred, TransferError> {
     let directory = Arc::new(Directory::open(directory)?);
-    let Manifest { threads, agents, projects, annotations, items, checkpoints: states, kv, feeds } =
+    let Manifest { threads, agents, projects, annotations, items, checkpoints: states, kv, streams: plain, feeds } =
         manifest::read(&directory)?;
     if let Some(missing) = selection.threads.iter().find(|id| !threads.iter().any(|entry| entry.thread_id == **id)) {
         return Err(TransferError::NoThread(format!("{missing} in this export")));
@@ -104,6 +105,11 @@ pub async fn import(
     }
     if let Some(file) = kv {
         kv::put(store.as_ref(), &directory, &file, selection, &taken).await?;
+    }
+    if let Some(file) = plain {
+        for refusal in streams::put(store.as_ref(), &directory, &file, selection).await? {
+            refuse(&mut moved, refusal);
+        }
     }
     if let Some(file) = feeds {
         put_feeds(store.as_ref(), &directory, &file, selection).await?;

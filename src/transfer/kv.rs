@@ -109,11 +109,6 @@ impl EntryLine {
     }
 }
 
-/// True if an entry without a thread is part of an export or import.
-fn takes(selection: &Selection, owner: &KvOwner) -> bool {
-    owner.user.as_ref().map_or(selection.is_all(), |user| selection.takes_feed(user))
-}
-
 /// Name of an exported thread; `None` if the thread is not exported.
 fn exported(threads: &Threads, project: &ProjectId, user: &UserId, id: &ThreadId) -> Option<ThreadName> {
     let names = [None, Some(user.clone())].map(|user| (project.clone(), id.clone(), user));
@@ -139,7 +134,7 @@ pub async fn write(
             let name = moved.thread.as_ref().map(|(user, id)| exported(threads, &owner.project, user, id));
             let taken = match &name {
                 Some(name) => name.is_some(),
-                None => takes(selection, owner),
+                None => selection.takes_owner(owner),
             };
             if !taken {
                 continue;
@@ -209,7 +204,7 @@ pub async fn put(
 fn thread_of(entry: &ReadEntry, selection: &Selection, taken: &Taken) -> Option<Option<ThreadKey>> {
     match &entry.thread {
         Some(name) => taken.get(name).map(|key| Some(*key)),
-        None => takes(selection, &entry.owner).then_some(None),
+        None => selection.takes_owner(&entry.owner).then_some(None),
     }
 }
 

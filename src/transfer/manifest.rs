@@ -124,6 +124,8 @@ pub enum Line {
     Checkpoints(FileEntry),
     /// Key-value entries of users and projects.
     Kv(FileEntry),
+    /// Plain streams of users and projects.
+    Streams(FileEntry),
     Feeds(FileEntry),
     /// End of the manifest.
     Complete(Complete),
@@ -143,6 +145,8 @@ pub struct Manifest {
     pub checkpoints: Option<FileEntry>,
     /// Key-value entries of users and projects.
     pub kv: Option<FileEntry>,
+    /// Plain streams of users and projects.
+    pub streams: Option<FileEntry>,
     pub feeds: Option<FileEntry>,
 }
 
@@ -192,6 +196,7 @@ pub fn read(directory: &Directory) -> Result<Manifest, TransferError> {
         items: None,
         checkpoints: None,
         kv: None,
+        streams: None,
         feeds: None,
     };
     let (mut digest, mut events) = (<sha2::Sha256 as sha2::Digest>::new(), 0u64);
@@ -229,6 +234,7 @@ pub fn read(directory: &Directory) -> Result<Manifest, TransferError> {
                 Line::Items(file) => manifest.items = Some(file),
                 Line::Checkpoints(file) => manifest.checkpoints = Some(file),
                 Line::Kv(file) => manifest.kv = Some(file),
+                Line::Streams(file) => manifest.streams = Some(file),
                 Line::Feeds(file) => manifest.feeds = Some(file),
                 Line::Complete(end) => {
                     let found = threadline_core::hex(&sha2::Digest::finalize(digest.clone()));

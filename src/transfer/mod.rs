@@ -26,6 +26,7 @@ mod manifest;
 pub mod projects;
 mod reading;
 mod selection;
+mod streams;
 mod verify;
 
 pub use counts::Transferred;

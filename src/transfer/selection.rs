@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use threadline_core::{ThreadId, UserId};
+use threadline_core::{ThreadId, UserId, kv::KvOwner};
 
 /// Threads that an export or import includes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +31,11 @@ impl Selection {
     /// True if this user's feed is included, which requires all of the user's threads.
     pub fn takes_feed(&self, user: &UserId) -> bool {
         self.threads.is_empty() && self.takes_user(user)
+    }
+
+    /// True if data of this owner that belongs to no thread is included.
+    pub fn takes_owner(&self, owner: &KvOwner) -> bool {
+        owner.user.as_ref().map_or(self.is_all(), |user| self.takes_feed(user))
     }
 
     fn takes_user(&self, user: &UserId) -> bool {

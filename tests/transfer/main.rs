@@ -20,6 +20,7 @@ mod keys;
 mod killed;
 mod kv;
 mod seen;
+mod streams;
 mod verify;
 
 use threadline_backing as backing;

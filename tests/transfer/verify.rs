@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Damages, as statements for SQLite and for Postgres, each with the kind of its finding.
-const DAMAGES: [(&str, &str, &str); 23] = [
+const DAMAGES: [(&str, &str, &str); 27] = [
     ("log-gap", "DELETE FROM log WHERE first_seq = 4", ""),
     ("head-differs-from-log", "UPDATE heads SET tail = tail + 1", ""),
     ("run-differs-from-log", "UPDATE runs SET producer_seq = 2 WHERE id = 's'", ""),
@@ -67,6 +67,14 @@ const DAMAGES: [(&str, &str, &str); 23] = [
         "INSERT INTO snapshots (key, seq, version, raw, body, crc) SELECT key, 3, 1, 1, x'00', 1 FROM heads",
         "INSERT INTO snapshots (key, seq, version, raw, body, crc) SELECT key, 3, 1, 1, '\\x00', 1 FROM heads",
     ),
+    ("stream-incomplete", "DELETE FROM stream_chunks WHERE first = 2", ""),
+    ("stream-incomplete", "UPDATE stream_chunks SET last = last + 5 WHERE first = 0", ""),
+    (
+        "stream-incomplete",
+        "UPDATE stream_chunks SET body = CAST('a' AS BLOB) WHERE first = 0",
+        "UPDATE stream_chunks SET body = 'a' WHERE first = 0",
+    ),
+    ("stream-without-source", "DELETE FROM streams WHERE path = 's'", ""),
 ];
 
 /// Queues turns in a thread, and holds them.
@@ -128,6 +136,8 @@ async fn fill(store: &dyn TransferStore) {
     let (day, tomorrow) = (Duration::from_secs(86_400), store.clock().now().plus(Duration::from_secs(86_400)));
     assert_eq!(store.trash(&project, &[unused], tomorrow, day).await.expect("trashes"), [unused]);
     store.pump_feed(&project, &user).await.expect("pumps");
+    let whole = crate::streams::Plain::new("s").with(&["ab", "c"]).put(store).await;
+    crate::streams::Plain::new("s/fork").fork(&whole, 1).with(&["z"]).put(store).await;
 }
 
 /// Exit code and the kinds of the findings. A verification that could begin ends with the line that counts.

@@ -95,7 +95,7 @@ pub use secrets::{DigestKey, SecretAccess, SecretForm, SecretName, SecretStore, 
 pub use snapshots::{Snapshot, SnapshotStore, Unprojected};
 pub use staging::{Arrival, MovedThread, Published, StagedPart, StagedRow, Staging, StagingStore};
 pub use status::{Durability, StatusStore, StoreStatus};
-pub use streams::{StreamStore, StreamWrite, StreamWriteKind, SweptStreams};
+pub use streams::{MovedStream, StreamPart, StreamStore, StreamTransfer, StreamWrite, StreamWriteKind, SweptStreams};
 pub use tool_claims::{ClaimOutcome, ToolClaimStore};
 pub use transfer::{AnnotatedThread, ExportStore, FeedImage, TransferStore};
 pub use trash::{HoldStore, Restoration, RetentionHold, TrashStore};

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use threadline_core::{
     Timestamp,
     kv::KvOwner,
-    streams::{Chunk, Producer, ProducerState, Stream, StreamKey, StreamPlace, StreamRecord},
+    streams::{Chunk, Producer, ProducerState, Stream, StreamKey, StreamPlace, StreamRecord, StreamState},
 };
 
 use crate::error::StoreResult;
@@ -85,4 +85,47 @@ pub trait StreamStore: Send + Sync {
 
     /// Deletes up to `limit` streams that have expired, and removes up to `limit` chunks, producers or rows of streams that are gone.
     async fn sweep_streams(&self, now: Timestamp, limit: usize) -> StoreResult<SweptStreams>;
+}
+
+/// Plain stream with its place and its source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MovedStream {
+    /// Place of the stream.
+    pub place: StreamPlace,
+    /// Stream that this one is a fork of.
+    pub parent: Option<StreamKey>,
+    /// Row of the stream.
+    pub stream: Stream,
+}
+
+/// Part of a stream that is staged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StreamPart {
+    /// Content between two positions.
+    Chunk(Chunk),
+    /// Last accepted append of a producer.
+    Producer(Producer),
+}
+
+/// Export and import of plain streams. An import stages a stream, which no client sees before it is published.
+#[async_trait]
+pub trait StreamTransfer: Send + Sync {
+    /// A page of all streams, in the order of their keys: also deleted ones that have forks.
+    async fn all_streams(&self, after: Option<StreamKey>, limit: usize) -> StoreResult<Vec<MovedStream>>;
+
+    /// A page of the producers of a stream, in the order of their names.
+    async fn stream_producers(&self, key: StreamKey, after: Option<&str>, limit: usize) -> StoreResult<Vec<Producer>>;
+
+    /// Stages a stream without its parts, and discards those that an earlier import has staged. False if the store has a stream with
+    /// this key, or still removes one.
+    async fn stage_stream(&self, moved: &MovedStream) -> StoreResult<bool>;
+
+    /// Adds a part to a staged stream.
+    async fn stage_stream_part(&self, key: StreamKey, part: StreamPart) -> StoreResult<()>;
+
+    /// Publishes a staged stream in this state. False if its place is in use, or if the stream that it is a fork of does not exist.
+    async fn publish_stream(&self, key: StreamKey, state: StreamState) -> StoreResult<bool>;
+
+    /// Discards a staged stream with its parts.
+    async fn unstage_stream(&self, key: StreamKey) -> StoreResult<()>;
 }

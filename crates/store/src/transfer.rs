@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use async_trait::async_trait;
 use threadline_core::{AgentId, ApiKey, Digest, Epoch, ProjectId, RunId, ThreadId, ThreadKey, UserId};
 
-use crate::{error::StoreResult, port::Store, staging::MovedThread};
+use crate::{error::StoreResult, port::Store, staging::MovedThread, streams::StreamTransfer};
 
 /// A thread that has annotations.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub trait ExportStore: Send + Sync {
 
 /// Interface for export and import, in addition to [`Store`].
 #[async_trait]
-pub trait TransferStore: Store + ExportStore {
+pub trait TransferStore: Store + ExportStore + StreamTransfer {
     /// Takes over a feed as [`FeedImage::taking`] says; false if nothing had to change. Entries of threads that are not
     /// the user's in this store report these threads as deleted. Published threads without an entry get a new position.
     async fn put_feed(&self, project: &ProjectId, user: &UserId, moved: &FeedImage) -> StoreResult<bool>;

@@ -57,6 +57,10 @@ pub enum FindingKind {
     FeedUnreadable,
     /// A snapshot cannot be read.
     SnapshotDamaged,
+    /// The content of a plain stream has a gap, or ends before its tail.
+    StreamIncomplete,
+    /// A plain stream is a fork of one that does not exist, or does not have all that the fork reads.
+    StreamWithoutSource,
 }
 
 impl FindingKind {
@@ -88,6 +92,8 @@ impl FindingKind {
             Self::FeedEntryWithoutThread => "feed-entry-without-thread",
             Self::FeedUnreadable => "feed-unreadable",
             Self::SnapshotDamaged => "snapshot-damaged",
+            Self::StreamIncomplete => "stream-incomplete",
+            Self::StreamWithoutSource => "stream-without-source",
         }
     }
 }

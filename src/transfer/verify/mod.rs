@@ -3,6 +3,7 @@
 mod feed;
 mod finding;
 mod log;
+mod streams;
 mod tables;
 
 use std::{
@@ -37,7 +38,9 @@ pub struct Verified {
     pub threads: u64,
     /// Events that were read.
     pub events: u64,
-    /// Bytes of these events.
+    /// Plain streams that were read to their end.
+    pub streams: u64,
+    /// Bytes of these events and streams.
     pub bytes: u64,
     /// Number of contradictions found.
     pub findings: u64,
@@ -46,8 +49,8 @@ pub struct Verified {
 impl Verified {
     /// The last line of the output.
     pub fn line(&self) -> Value {
-        let Self { threads, events, bytes, findings } = self;
-        json!({ "verified": { "threads": threads, "events": events, "bytes": bytes, "findings": findings } })
+        let Self { threads, events, streams, bytes, findings } = self;
+        json!({ "verified": { "threads": threads, "events": events, "streams": streams, "bytes": bytes, "findings": findings } })
     }
 }
 
@@ -114,6 +117,7 @@ pub async fn verify(
     tables::queues(store, scope, &mut findings).await?;
     tables::entries_without_a_thread(store, scope.project.as_ref(), &mut findings).await?;
     feed::verify(store, &owners, partial, &mut findings).await?;
+    streams::verify(store, scope, &mut done, &mut findings).await?;
     report(&mut findings, &mut done);
     Ok(done)
 }

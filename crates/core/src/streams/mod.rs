@@ -262,6 +262,16 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// True if the body has as many bytes, or lines, as lie between the positions.
+    pub fn is_whole(&self, content_type: &ContentType) -> bool {
+        let count = if content_type.is_json() {
+            self.body.iter().filter(|byte| **byte == b'\n').count()
+        } else {
+            self.body.len()
+        };
+        self.last.checked_sub(self.first) == u64::try_from(count).ok() && count > 0
+    }
+
     /// Counted bytes of the row.
     pub fn size(&self) -> i64 {
         counted(self.body.len())

@@ -34,6 +34,7 @@ impl State {
             usage: Default::default(),
             kv: Default::default(),
             streams: Default::default(),
+            staged_streams: Default::default(),
         }
     }
 

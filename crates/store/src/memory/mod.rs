@@ -97,6 +97,8 @@ struct State {
     usage: sums::Sums,
     kv: kv_table::Entries,
     streams: stream_table::Streams,
+    /// Streams that an import has not published.
+    staged_streams: stream_table::Streams,
 }
 
 /// A thread with its head, its runs and its log.

@@ -6,14 +6,16 @@ use async_trait::async_trait;
 use threadline_core::{
     ProjectId, Timestamp, UserId,
     kv::KvOwner,
-    streams::{Chunk, ProducerState, Stream, StreamKey, StreamPlace, StreamState},
+    streams::{Chunk, Producer, ProducerState, Stream, StreamKey, StreamPlace, StreamState},
 };
 
 use super::{
     MemoryStore, State,
     stream_table::{Kept, delete, has_forks},
 };
-use crate::{StoreResult, StreamStore, StreamWrite, StreamWriteKind, SweptStreams};
+use crate::{
+    MovedStream, StoreResult, StreamPart, StreamStore, StreamTransfer, StreamWrite, StreamWriteKind, SweptStreams,
+};
 
 impl State {
     fn streams_of<'s>(&'s self, owner: &'s KvOwner) -> impl Iterator<Item = &'s Kept> {
@@ -36,6 +38,7 @@ impl State {
     pub(super) fn forget_streams(&mut self, project: &ProjectId, user: &UserId) {
         let owner = KvOwner { project: project.clone(), user: Some(user.clone()) };
         self.streams.retain(|_, kept| kept.place.owner != owner);
+        self.staged_streams.retain(|_, kept| kept.place.owner != owner);
     }
 
     fn create(&mut self, place: &StreamPlace, source: Option<StreamKey>, stream: Stream) -> bool {
@@ -137,5 +140,70 @@ impl StreamStore for MemoryStore {
         let removed = gone.iter().filter_map(|key| streams.remove(key));
         let removed = removed.map(|kept| (kept.place.owner, kept.stream.size)).collect();
         Ok(SweptStreams { removed, more: expired.len() == limit || gone.len() == limit })
+    }
+}
+
+#[async_trait]
+impl StreamTransfer for MemoryStore {
+    async fn all_streams(&self, after: Option<StreamKey>, limit: usize) -> StoreResult<Vec<MovedStream>> {
+        let state = self.state();
+        let later = state.streams.iter().filter(|(key, kept)| !kept.gone && after.is_none_or(|after| **key > after));
+        let moved = later.take(limit).map(|(_, kept)| MovedStream {
+            place: kept.place.clone(),
+            parent: kept.parent,
+            stream: kept.stream.clone(),
+        });
+        Ok(moved.collect())
+    }
+
+    async fn stream_producers(&self, key: StreamKey, after: Option<&str>, limit: usize) -> StoreResult<Vec<Producer>> {
+        let state = self.state();
+        let producers = state.streams.get(&key).into_iter().flat_map(|kept| &kept.producers);
+        let later = producers.filter(|(id, _)| after.is_none_or(|after| id.as_str() > after)).take(limit);
+        Ok(later.map(|(id, by)| Producer { id: id.clone(), epoch: by.epoch, seq: by.seq }).collect())
+    }
+
+    async fn stage_stream(&self, moved: &MovedStream) -> StoreResult<bool> {
+        let state = &mut *self.state();
+        let MovedStream { place, parent, stream } = moved.clone();
+        if state.streams.contains_key(&stream.key) {
+            return Ok(false);
+        }
+        let (chunks, producers) = (BTreeMap::new(), BTreeMap::new());
+        let kept = Kept { place, gone: false, parent, stream, chunks, producers };
+        state.staged_streams.insert(kept.stream.key, kept);
+        Ok(true)
+    }
+
+    async fn stage_stream_part(&self, key: StreamKey, part: StreamPart) -> StoreResult<()> {
+        if let Some(kept) = self.state().staged_streams.get_mut(&key) {
+            match part {
+                StreamPart::Chunk(chunk) => drop(kept.chunks.insert(chunk.last, chunk)),
+                StreamPart::Producer(by) => {
+                    kept.producers.insert(by.id, ProducerState { epoch: by.epoch, seq: by.seq });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn publish_stream(&self, key: StreamKey, state: StreamState) -> StoreResult<bool> {
+        let all = &mut *self.state();
+        let Some(staged) = all.staged_streams.get(&key) else { return Ok(false) };
+        let is_taken = all.streams.values().any(|kept| kept.place == staged.place && !kept.gone);
+        let is_there = |parent| all.streams.get(&parent).is_some_and(|kept| !kept.gone);
+        if is_taken || !staged.parent.is_none_or(is_there) {
+            return Ok(false);
+        }
+        if let Some(mut kept) = all.staged_streams.remove(&key) {
+            kept.stream.state = state;
+            all.streams.insert(key, kept);
+        }
+        Ok(true)
+    }
+
+    async fn unstage_stream(&self, key: StreamKey) -> StoreResult<()> {
+        self.state().staged_streams.remove(&key);
+        Ok(())
     }
 }

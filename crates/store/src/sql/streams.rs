@@ -46,7 +46,7 @@ const LEFT: &str = "\
 const GONE: &str = "SELECT key FROM streams WHERE state = 2 ORDER BY key LIMIT $1";
 const GONE_OF: &str = "SELECT key FROM streams WHERE project = $1 AND owner = $2 AND state = 2 ORDER BY key LIMIT $3";
 const FORGET: &str = "\
-    UPDATE streams SET state = 2, tag = tag + 1 WHERE project = $1 AND owner = $2 AND state < 2 RETURNING key";
+    UPDATE streams SET state = 2, tag = tag + 1 WHERE project = $1 AND owner = $2 AND state <> 2 RETURNING key";
 const DROP_CHUNKS: &str = "\
     DELETE FROM stream_chunks
     WHERE stream = $1 AND last IN (SELECT last FROM stream_chunks WHERE stream = $1 ORDER BY last LIMIT $2)

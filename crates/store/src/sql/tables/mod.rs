@@ -19,6 +19,7 @@ pub(crate) mod identity;
 pub(crate) mod jobs;
 pub(crate) mod secrets;
 pub(crate) mod snapshots;
+pub(crate) mod streams;
 pub(crate) mod tool_claims;
 pub(crate) mod trash;
 pub(crate) mod usage;
