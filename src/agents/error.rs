@@ -22,6 +22,11 @@ pub enum AgentError {
         "the new messages and the state must not exceed {MAX_EVENT_BYTES} bytes each, nor have so many values that they take more than {MAX_TREE_BYTES} bytes as a tree"
     )]
     TooLarge,
+    /// The messages or the state at the event after which the run was to begin do not fit into an event.
+    #[error(
+        "the messages and the state at the checkpoint must not exceed {MAX_EVENT_BYTES} bytes each: begin the run at the newest one"
+    )]
+    EarlierTooLarge,
     /// The `context` of an untrusted client exceeds the limit for OpenAI-compatible agents.
     #[error(
         "`context` has {0} bytes; without an API key, an OpenAI-compatible agent accepts at most {MAX_CLIENT_CONTEXT_BYTES}"

@@ -86,7 +86,7 @@ pub(crate) fn agui_input(data: &[u8]) {
 fn merged(thread: &ThreadId, run: &RunId, sent: &ClientInput, rules: Rules<'_>, conversation: &Conversation) {
     let Ok(prepared) = input::prepare(sent, rules, conversation) else { return };
     let (given, _) = prepared.complete(thread, run, conversation);
-    let Ok(first) = prepared.first_events(thread, run, conversation, "{}") else { return };
+    let Ok(first) = prepared.first_events(thread, run, conversation, "{}", &[]) else { return };
     assert!(first.count() <= 2);
     let read = serde_json::from_str::<&serde_json::value::RawValue>(&given.to_json()).is_ok();
     assert!(read, "{}", given.to_json());

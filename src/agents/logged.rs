@@ -11,8 +11,7 @@ use threadline_core::{
     },
 };
 
-/// First events of a run that are read for its evidence: RUN_STARTED, and the STATE_SNAPSHOT of the client's state.
-const OPENING: usize = 2;
+use super::input::MAX_OPENING_EVENTS;
 
 /// Events of a run, as far as its recovery needs them.
 #[derive(Default)]
@@ -40,7 +39,7 @@ impl Logged {
     pub fn observe(&mut self, is_of_attempt: bool, event: &[u8]) {
         self.open.observe(event);
         self.begun_subagents.observe(event);
-        if self.first.len() < OPENING {
+        if self.first.len() < MAX_OPENING_EVENTS {
             self.first.push(String::from_utf8_lossy(event).into_owned());
         }
         self.said |= is_of_attempt;

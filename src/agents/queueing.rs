@@ -238,7 +238,7 @@ impl Agents {
             prepared.expire(conversation, now);
             prepared.answered.check(conversation).map_err(AgentError::Interrupts)?;
             let asked = Asked { agent: &agent, thread, run, call: &call, answers: false };
-            let begin = asked.begin(&prepared, conversation)?;
+            let begin = asked.begin(&prepared, conversation, None)?;
             Ok((begin, client_messages(conversation).chain(prepared.own_messages()).map(Into::into).collect()))
         };
         let bytes = client.bytes() + before.conversation.bytes();

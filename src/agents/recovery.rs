@@ -216,7 +216,8 @@ impl Agents {
         first: &[String],
     ) -> Result<Option<(Rebuilt, HeldConversation)>, ProjectionError> {
         let Some(kept) = turn.input() else { return Ok(None) };
-        let at = state.run.first_seq - 1;
+        let events: Vec<&str> = first.iter().map(String::as_str).collect();
+        let at = input::base_of(&events).unwrap_or(state.run.first_seq - 1);
         let projections = &self.shared.service.projections;
         let mut found = projections.at(principal, turn.thread(), Some(at), Some(state.epoch)).await?.conversation;
         let attempt = turn.turn().attempt + 1;

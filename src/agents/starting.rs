@@ -1,13 +1,14 @@
 //! Starts of runs: the input is built from the log, and the run starts only if the log still ends there.
 
 use threadline_core::{
-    Epoch, NewEvents, Principal, RunId, Scope, ThreadId, ToolClaim,
+    Epoch, NewEvents, Principal, RunId, Scope, Seq, ThreadId, ToolClaim,
     agent::{Agent, AgentKind, Approvals},
-    limits::{MAX_CLIENT_CONTEXT_BYTES, MAX_PAGE},
+    limits::{MAX_CLIENT_CONTEXT_BYTES, MAX_EVENT_BYTES, MAX_PAGE},
     projection::{conversation::Conversation, superseding::BegunSubagents},
 };
 use threadline_engine::{
-    Opening, PageError, PlacedTurn, ProjectionError, ServiceError, StartError, StartRequest, StartedRun, StoreError,
+    HeldConversation, Opening, PageError, PlacedTurn, Projected, ProjectionError, ServiceError, StartError,
+    StartRequest, StartedRun, StoreError, limits::BudgetPermit,
 };
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -16,7 +17,7 @@ use super::{
     approval::{self, ApprovalError},
     client_input::room_for,
     fork::ForkStart,
-    input::{self, Ignored, Prepared, Rules},
+    input::{self, Base, Ignored, Prepared, Rules},
     source::{AgentCall, RunInput, ThreadMark, Trust},
     work::Work,
 };
@@ -30,6 +31,9 @@ pub struct AgentRun {
     pub id: Option<RunId>,
     /// Epoch that the thread's log must have; `None` for any.
     pub epoch: Option<Epoch>,
+    /// Event after which the run begins; `None` for the newest one. The run's first events restore the messages and the state at that
+    /// event. The run must not be queued: a queued run would discard the output of the run before it.
+    pub base: Option<Seq>,
     /// Input that the client sent.
     pub input: ClientInput,
     /// True if a missing thread is created: for APIs whose clients choose ids and never create threads.
@@ -138,21 +142,32 @@ impl Agents {
             Err(ProjectionError::ThreadNotFound) if request.makes_thread => None,
             before => Some(before?),
         };
+        let earlier = match &before {
+            Some(before) => self.earlier(principal, thread, before, request.base).await?,
+            None => None,
+        };
         let nothing = Conversation::default();
-        let conversation = before.as_ref().map_or(&nothing, |before| &*before.conversation);
+        let newest = before.as_ref().map_or(&nothing, |before| &*before.conversation);
+        let conversation = earlier.as_ref().map_or(newest, |earlier| &*earlier.conversation);
         let now = service.clock().now();
         let prepare = || -> Result<_, AgentError> {
-            let mut prepared = input::prepare(&request.input, Rules::of(agent, Trust::of(principal)), conversation)?;
-            prepared.expire(conversation, now);
+            let rules = Rules::of(agent, Trust::of(principal));
+            let mut prepared = input::prepare(&request.input, rules, conversation)?;
+            prepared.expire(newest, now);
+            if earlier.is_some() {
+                prepared.go_back(rules, conversation, newest)?;
+            }
             let asked = Asked { agent, thread, run: id, call: &pending.call, answers: pending.answers };
-            let begin = asked.begin(&prepared, conversation)?;
+            let begin = asked.begin(&prepared, conversation, earlier.as_ref().map(|earlier| (earlier.base, newest)))?;
             Ok((prepared, begin))
         };
         // The input of the agent has the history, too.
-        let bytes = request.input.bytes() + before.as_ref().map_or(0, |before| before.conversation.bytes());
+        let bytes = request.input.bytes()
+            + before.as_ref().map_or(0, |before| before.conversation.bytes())
+            + earlier.as_ref().map_or(0, |earlier| earlier.conversation.bytes());
         let (prepared, Begin { mut input, kept, first }) = self.process(principal, bytes, prepare).await??;
-        let known = if request.answers_open { prepared.answered.check_open(conversation) } else { Ok(()) };
-        if let Err(breach) = known.and_then(|()| prepared.answered.check(conversation))
+        let known = if request.answers_open { prepared.answered.check_open(newest) } else { Ok(()) };
+        if let Err(breach) = known.and_then(|()| prepared.answered.check(newest))
             && !exists().await
         {
             return Err(AgentError::Interrupts(breach));
@@ -225,6 +240,25 @@ impl Agents {
         Ok(Some(AgentStart { thread: thread.clone(), started, ignored: prepared.ignored }))
     }
 
+    /// Conversation that a run goes back to; `None` for a run that continues the newest one.
+    async fn earlier(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        before: &Projected,
+        base: Option<Seq>,
+    ) -> Result<Option<Earlier>, AgentError> {
+        let Some(base) = base.filter(|base| *base < before.seq) else { return Ok(None) };
+        if !before.conversation.leaves_room() {
+            return Err(ServiceError::ConversationTooLarge.into());
+        }
+        let projections = &self.shared.service.projections;
+        let conversation = projections.at(principal, thread, Some(base), Some(before.epoch)).await?.conversation;
+        let copies = 2 * before.conversation.bytes() + conversation.bytes();
+        let copies = projections.room(principal, copies).await.map_err(ProjectionError::from)?;
+        Ok(Some(Earlier { base, conversation, _copies: copies }))
+    }
+
     /// Does work over an input of this many bytes, in its turn if that is much.
     pub(super) async fn process<T>(
         &self,
@@ -281,6 +315,15 @@ impl Agents {
     }
 }
 
+/// Conversation that a run goes back to.
+struct Earlier {
+    /// Event that the conversation ends with.
+    base: Seq,
+    conversation: HeldConversation,
+    /// Memory of the copies from which the snapshots are made.
+    _copies: BudgetPermit,
+}
+
 /// Run that an agent is asked for.
 pub(super) struct Asked<'a> {
     pub agent: &'a Agent,
@@ -303,13 +346,27 @@ pub(super) struct Begin {
 }
 
 impl Asked<'_> {
-    /// Builds the begin of the run after this conversation.
-    pub fn begin(&self, prepared: &Prepared<'_>, conversation: &Conversation) -> Result<Begin, AgentError> {
+    /// Builds the begin of the run after this conversation. A run that goes back also names the event that the conversation ends with,
+    /// and the thread's newest conversation.
+    pub fn begin(
+        &self,
+        prepared: &Prepared<'_>,
+        conversation: &Conversation,
+        back: Option<(Seq, &Conversation)>,
+    ) -> Result<Begin, AgentError> {
         let &Self { agent, thread, run, call, answers } = self;
-        let (input, given) = prepared.complete(thread, run, conversation);
+        let (input, mut given) = prepared.complete(thread, run, conversation);
         check_context(agent, &input)?;
         let kept = input::keep(&input, call, given.is_from_log(), answers);
-        let first = prepared.first_events(thread, run, conversation, &given.evidence(agent, &input))?;
+        let mut snapshots = Vec::new();
+        if let Some((seq, newest)) = back {
+            snapshots = prepared.back(thread, run, conversation, newest);
+            if snapshots.iter().any(|snapshot| snapshot.len() > MAX_EVENT_BYTES) {
+                return Err(AgentError::EarlierTooLarge);
+            }
+            given.base = Some(Base { seq, events: 1 + snapshots.len() });
+        }
+        let first = prepared.first_events(thread, run, conversation, &given.evidence(agent, &input), &snapshots)?;
         Ok(Begin { input, kept, first })
     }
 }

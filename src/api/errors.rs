@@ -13,6 +13,7 @@ impl From<AgentError> for Problem {
             AgentError::NotFound(_) => Self::new(Type::AgentNotFound, detail),
             AgentError::InvalidInput(_) => Self::invalid(detail),
             AgentError::TooLarge | AgentError::ContextTooLarge(_) => Self::new(Type::TooLarge, detail),
+            AgentError::EarlierTooLarge => Self::new(Type::ConversationTooLarge, detail),
             AgentError::Interrupts(breach) => {
                 let kind = match breach {
                     InterruptError::Open(_) => Type::InterruptsOpen,

@@ -4,21 +4,18 @@ use std::{io::Write, process::ExitCode};
 
 use clap::Args;
 use threadline_client::{Client, Envelope, EventQuery};
-use threadline_core::{limits::MAX_PAGE, projection::conversation::Conversation};
+use threadline_core::{Seq, limits::MAX_PAGE, projection::conversation::Conversation};
 
 use super::{
     connect::ConnectArgs,
     error::{CliError, FAILED, report},
 };
-use crate::agents::input::{Attempts, Verdict, Verdicts, evidence, verify};
-
-/// Number of a run's first events that the server writes: RUN_STARTED and STATE_SNAPSHOT.
-const FIRST_EVENTS: usize = 2;
+use crate::agents::input::{Attempts, MAX_OPENING_EVENTS, Verdict, Verdicts, evidence, verify};
 
 /// Thread and run to verify.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Folds the log up to the run, builds the agent's input again, and compares the digests with those that the server stored with
+Folds the log up to the run, or up to the checkpoint at which it began, builds the agent's input again, and compares the digests with those that the server stored with
 the run's start.
 
   same        The agent was given what the log holds
@@ -62,7 +59,7 @@ pub async fn compare(client: &Client, args: &VerifyRunArgs) -> Result<Option<Ver
     let mut before = Conversation::default();
     let mut query = EventQuery { limit: Some(MAX_PAGE), ..EventQuery::default() };
     // Later attempts have evidence of their own, if they continue others.
-    let needed = if record.attempt > 1 { usize::MAX } else { FIRST_EVENTS };
+    let needed = if record.attempt > 1 { usize::MAX } else { MAX_OPENING_EVENTS };
     let mut own: Vec<Envelope> = Vec::new();
     loop {
         let page = client.events(&args.thread, &query).await?;
@@ -81,12 +78,33 @@ pub async fn compare(client: &Client, args: &VerifyRunArgs) -> Result<Option<Ver
         }
         query = EventQuery { cursor: Some(page.next_cursor), limit: query.limit, ..EventQuery::default() };
     }
-    let first: Vec<&str> = own.iter().take(FIRST_EVENTS).map(|envelope| envelope.event.get()).collect();
-    Ok(evidence(&first).map(|found| {
-        let mut attempts = Attempts::new(&found, &before, &first);
-        own.iter().for_each(|envelope| attempts.observe(envelope.seq, envelope.event.get()));
-        Verdicts { attempts: attempts.found, ..verify(found, &before, &first) }
-    }))
+    let first: Vec<&str> = own.iter().take(MAX_OPENING_EVENTS).map(|envelope| envelope.event.get()).collect();
+    let Some(found) = evidence(&first) else { return Ok(None) };
+    if let Some(base) = found.base {
+        before = conversation_at(client, &args.thread, base.seq).await?;
+    }
+    let mut attempts = Attempts::new(&found, &before, &first);
+    own.iter().for_each(|envelope| attempts.observe(envelope.seq, envelope.event.get()));
+    Ok(Some(Verdicts { attempts: attempts.found, ..verify(found, &before, &first) }))
+}
+
+/// Conversation after the event with this seq.
+async fn conversation_at(client: &Client, thread: &str, seq: Seq) -> Result<Conversation, CliError> {
+    let mut conversation = Conversation::default();
+    let mut query = EventQuery { limit: Some(MAX_PAGE), ..EventQuery::default() };
+    loop {
+        let page = client.events(thread, &query).await?;
+        for envelope in page.events {
+            if envelope.seq > seq {
+                return Ok(conversation);
+            }
+            conversation.observe(envelope.event.get().as_bytes());
+        }
+        if !page.has_more {
+            return Ok(conversation);
+        }
+        query = EventQuery { cursor: Some(page.next_cursor), limit: query.limit, ..EventQuery::default() };
+    }
 }
 
 fn is_different(found: &Verdicts) -> bool {

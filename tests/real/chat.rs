@@ -55,7 +55,7 @@ fn the_clients_of_langgraph_stream_unchanged() {
     let (_server, url) = threadline(data.path(), 0, None);
     let mut command = node();
     command.args(["--test", "--test-reporter=tap", "langgraph.test.mjs"]).env("THREADLINE_URL", url);
-    passes(Process::start("node", command), 24);
+    passes(Process::start("node", command), 28);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use threadline_core::{
 };
 
 use super::{
-    given::{Evidence, StateSource, digest},
+    given::{Evidence, digest},
     messages::{Array, text_of},
     verify::{Verdict, messages_of, state_of},
 };
@@ -110,16 +110,12 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// Begins with the conversation before the run, and the first events of the run.
+    /// Begins with the conversation that the run continues, and the first events of the run.
     pub fn new(evidence: &Evidence, before: &Conversation, first: &[&str]) -> Self {
-        let opening_events = match evidence.state {
-            StateSource::Thread => 1,
-            StateSource::Client => 2,
-        };
         let state = state_of(evidence, before, first);
         let messages = messages_of(evidence, before, first);
         let mut opening = before.clone();
-        first.iter().take(opening_events).for_each(|event| opening.observe(event.as_bytes()));
+        first.iter().take(evidence.opening_events()).for_each(|event| opening.observe(event.as_bytes()));
         Self { messages, state, opening, now: before.clone(), begun: None, found: Vec::new() }
     }
 

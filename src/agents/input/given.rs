@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use threadline_core::{
+    Seq,
     agent::{Agent, AgentKind, Record},
     hex,
     limits::{MAX_NOTED_TOOL_BYTES, MAX_RECORDED_BYTES},
@@ -37,6 +38,9 @@ pub struct Evidence {
     pub digests: Digests,
     /// Client that asked for the run.
     pub trust: Believed,
+    /// Earlier event whose conversation the run continues; `None` for the conversation before the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Base>,
     /// Source of the messages.
     pub messages: Messages,
     /// Source of the state.
@@ -56,6 +60,15 @@ pub struct Evidence {
     /// Tools and context themselves, for an agent whose `record` is `full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<Recorded>,
+}
+
+/// Earlier event that a run went back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Base {
+    /// Seq of the event.
+    pub seq: Seq,
+    /// Number of the run's first events that bring the conversation back, with RUN_STARTED.
+    pub events: usize,
 }
 
 /// Client that asked for a run.
@@ -127,6 +140,8 @@ pub struct Recorded {
 #[derive(Debug)]
 pub struct Given {
     pub(super) source: Option<MessageSource>,
+    /// Earlier event that the run goes back to.
+    pub base: Option<Base>,
     pub(super) state_from_client: bool,
     pub(super) moved: usize,
     pub(super) ignored: Ignored,
@@ -154,6 +169,7 @@ impl Given {
                 Trust::Key => Believed::Key,
                 Trust::Client => Believed::Client,
             },
+            base: self.base,
             messages: Messages { count: items(&input.messages).len(), log: self.source },
             state: if self.state_from_client { StateSource::Client } else { StateSource::Thread },
             tools: tool_names(&input.tools),
@@ -165,6 +181,17 @@ impl Given {
         };
         // Serializing cannot fail: the evidence holds only texts and numbers.
         serde_json::to_string(&evidence).unwrap_or_default()
+    }
+}
+
+impl Evidence {
+    /// Number of the run's first events that the server wrote before it called the agent.
+    pub(super) fn opening_events(&self) -> usize {
+        match (self.base, self.state) {
+            (Some(base), _) => base.events,
+            (None, StateSource::Thread) => 1,
+            (None, StateSource::Client) => 2,
+        }
     }
 }
 

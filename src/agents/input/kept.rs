@@ -65,7 +65,7 @@ pub fn keep(input: &RunInput, call: &AgentCall, from_log: bool, answers: bool) -
     serde_json::to_string(&kept).unwrap_or_default()
 }
 
-/// Builds an input again from the conversation before its run and the first events of the run, which it takes in: it is then the
+/// Builds an input again from the conversation that its run continues and the first events of the run, which it takes in: it is then the
 /// conversation as the agent found it, and has nothing that the agent has said. `None` if what was kept, or the
 /// evidence, cannot be read.
 pub fn rebuilt(
@@ -88,11 +88,11 @@ pub fn rebuilt(
         (Some(source), None) => rebuild(source, &new, before),
         (None, None) => return None,
     };
-    let (state, first) = match evidence.state {
-        StateSource::Thread => (String::from_utf8_lossy(&before.state_json()).into_owned(), 1),
-        StateSource::Client => (json::member(events.get(1)?, "snapshot")?.to_owned(), 2),
+    let state = match evidence.state {
+        StateSource::Thread => String::from_utf8_lossy(&before.state_json()).into_owned(),
+        StateSource::Client => json::member(events.get(1)?, "snapshot")?.to_owned(),
     };
-    events[..first].iter().for_each(|event| before.observe(event.as_bytes()));
+    events.get(..evidence.opening_events())?.iter().for_each(|event| before.observe(event.as_bytes()));
     let input = RunInput {
         thread_id: thread.clone(),
         run_id: run.clone(),

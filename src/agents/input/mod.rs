@@ -7,12 +7,14 @@
 //! client sends again refers to the log, and what it may not say is ignored, see `rules`. In both cases only new messages
 //! are stored, in the run's RUN_STARTED.
 
+mod back;
 mod continued;
 mod given;
 mod kept;
 mod message;
 mod messages;
 mod rules;
+mod tools;
 mod transcript;
 mod verify;
 
@@ -25,74 +27,41 @@ use std::{
 use serde_json::value::RawValue;
 use threadline_core::{
     NewEvents, RunId, ThreadId, Timestamp,
-    agent::{Agent, ClientMay, HistorySource, RuleSubject},
     event::{BatchBuilder, SERVER_MEMBER},
     json::{self, plain},
     projection::conversation::{Conversation, GIVEN, is_same_value},
 };
 
 pub use self::{
+    back::{MAX_OPENING_EVENTS, base_of},
     continued::{AttemptVerdicts, Attempts},
-    rules::Ignored,
+    rules::{Ignored, Rules},
     verify::{Verdict, Verdicts, evidence, verify},
 };
-pub(super) use self::{
-    continued::{continue_with, evidence_of},
-    given::Given,
-    kept::{Rebuilt, keep, rebuilt},
-    transcript::fold_into_one,
-};
 use self::{
+    back::{has_more_instructions, snapshots, state_snapshot},
     given::MessageSource,
     message::{Sent, canonical},
     messages::{believed, joined, new_to},
     rules::{Sorted, Window, has_history, sort, with_moved},
+    tools::keep_tools,
+};
+pub(super) use self::{
+    continued::{continue_with, evidence_of},
+    given::{Base, Given},
+    kept::{Rebuilt, keep, rebuilt},
+    transcript::fold_into_one,
 };
 use super::{
     AgentError, ClientInput, forwarded,
     interrupts::{self, Answered},
-    reading::{Object, items, whole, without_line_ends},
+    reading::without_line_ends,
     source::{RunInput, Trust},
 };
 
 /// Members of AG-UI's RunAgentInput.
 const MEMBERS: [&str; 9] =
     ["threadId", "runId", "parentRunId", "messages", "state", "tools", "context", "forwardedProps", "resume"];
-
-/// Rules for the input of one client to one agent.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Rules<'a> {
-    pub trust: Trust,
-    /// Input that the client may supply; `None` if the client is trusted.
-    may: Option<&'a ClientMay>,
-    /// Names of tools that the client must not supply.
-    reserved: &'a [String],
-}
-
-impl<'a> Rules<'a> {
-    /// Rules for a trusted client.
-    pub fn believed() -> Self {
-        Self { trust: Trust::Key, may: None, reserved: &[] }
-    }
-
-    /// Rules for an untrusted client that may supply this.
-    #[cfg(any(test, feature = "fuzzing"))]
-    pub fn untrusted(may: &'a ClientMay) -> Self {
-        Self { trust: Trust::Client, may: Some(may), reserved: &[] }
-    }
-
-    /// Rules by which the client's messages are sorted; `None` if its messages are trusted.
-    fn referring(self) -> Option<&'a ClientMay> {
-        self.may.filter(|may| may.history == HistorySource::Reference)
-    }
-
-    /// Rules for a client of this trust.
-    pub fn of(agent: &'a Agent, trust: Trust) -> Self {
-        let concerned = trust == Trust::Client || agent.client_may.subject == RuleSubject::All;
-        let (trust, may) = if concerned { (Trust::Client, Some(&agent.client_may)) } else { (trust, None) };
-        Self { trust, may, reserved: if concerned { &agent.reserved_tools } else { &[] } }
-    }
-}
 
 /// Validated input of a client.
 #[derive(Debug)]
@@ -103,7 +72,7 @@ pub(super) struct Prepared<'a> {
     /// Client-chosen ids of messages that the thread does not have.
     news: HashSet<String>,
     /// State that replaces the thread's.
-    state: Option<&'a str>,
+    state: Option<Cow<'a, str>>,
     tools: Cow<'a, str>,
     context: Cow<'a, str>,
     forwarded_props: Cow<'a, str>,
@@ -179,6 +148,7 @@ pub(super) fn prepare<'a>(
     };
     let news = fresh.filter(|sent| !sent.nameless).map(|sent| sent.id.clone()).collect();
     let trust = rules.trust;
+    let state = state.map(Cow::Borrowed);
     Ok(Prepared { client, trust, history, news, state, tools, context, forwarded_props, answered, ignored })
 }
 
@@ -224,42 +194,6 @@ fn read_messages(messages: &[Box<RawValue>], conversation: &Conversation) -> Res
         all.push(message);
     }
     Ok(all)
-}
-
-/// True if an agent may take a name for that of its own tool.
-fn same_tool(own: &str, name: &str) -> bool {
-    let letters = |name: &str| plain(name).chars().filter(|letter| letter.is_alphanumeric()).collect::<String>();
-    own == name || letters(own) == letters(name)
-}
-
-/// Beginning of a text, for an error.
-fn cut(text: &str) -> String {
-    text.chars().take(40).collect()
-}
-
-/// Tools that the client may supply, and the number of the others. Fails for a tool that the agent has itself.
-fn keep_tools<'a>(list: Cow<'a, str>, may: &ClientMay, reserved: &[String]) -> Result<(Cow<'a, str>, usize), String> {
-    let readable = whole(&list).into_owned();
-    let tools = items(&readable);
-    let name = |tool: &Object<'_>| tool.text("name").unwrap_or_default();
-    if let Some(found) = tools.iter().find_map(|tool| json::disguised(tool.0, &["name", "description", "parameters"])) {
-        return Err(format!("a tool has a member {found:?} twice, or not written as AG-UI defines it"));
-    }
-    if let Some(other) = tools.iter().find(|tool| !tool.0.starts_with('{') || name(tool).is_empty()) {
-        return Err(format!("a tool is no object with a name: {}", cut(other.0)));
-    }
-    // Agents may read a name without blanks, in another case, or in the form of OpenAI's API.
-    let is_reserved = |name: &str| reserved.iter().any(|own| same_tool(own, name));
-    let nested = |tool: &Object<'_>| json::string_member(json::member(tool.0, "function")?, "name");
-    let names = tools.iter().flat_map(|tool| [Some(name(tool)), nested(tool)]).flatten();
-    if let Some(taken) = names.into_iter().find(|name| is_reserved(name)) {
-        return Err(format!("tool {taken:?} is one of the agent's own tools"));
-    }
-    let kept: Vec<_> = tools.iter().filter(|tool| may.tools.allow(&name(tool))).map(|tool| tool.0).collect();
-    match tools.len() - kept.len() {
-        0 => Ok((list, 0)),
-        dropped => Ok((Cow::Owned(format!("[{}]", kept.join(","))), dropped)),
-    }
 }
 
 impl Prepared<'_> {
@@ -330,7 +264,7 @@ impl Prepared<'_> {
                 (messages, Some(MessageSource::of(&window, conversation)), sorted.moved.len())
             }
         };
-        let state = match self.state {
+        let state = match &self.state {
             Some(state) => without_line_ends(state),
             None => String::from_utf8_lossy(&conversation.state_json()).into_owned(),
         };
@@ -351,19 +285,68 @@ impl Prepared<'_> {
             call: None,
             continuation: None,
         };
-        (input, Given { source, state_from_client: self.state.is_some(), moved, ignored: self.ignored.clone() })
+        let state_from_client = self.state.is_some();
+        (input, Given { source, base: None, state_from_client, moved, ignored: self.ignored.clone() })
+    }
+
+    /// Has a run that goes back keep what its client may not change: instructions, and a state that the client must not set.
+    pub(super) fn go_back(
+        &mut self,
+        rules: Rules<'_>,
+        earlier: &Conversation,
+        newest: &Conversation,
+    ) -> Result<(), AgentError> {
+        let Some(may) = rules.may else { return Ok(()) };
+        if has_more_instructions(earlier, newest) {
+            let why = "the thread got instructions after the checkpoint: only an API key may begin a run before them";
+            return Err(AgentError::InvalidInput(why.to_owned()));
+        }
+        let state = newest.state_json();
+        if !may.state && state != earlier.state_json() {
+            self.state = Some(Cow::Owned(String::from_utf8_lossy(&state).into_owned()));
+        }
+        Ok(())
+    }
+
+    /// Snapshots that bring the newest conversation back to an earlier one, with what the client says there.
+    pub(super) fn back(
+        &self,
+        thread: &ThreadId,
+        run: &RunId,
+        earlier: &Conversation,
+        newest: &Conversation,
+    ) -> Vec<String> {
+        let started = format!("{}}}", self.started(thread, run, earlier));
+        let state = self.state.as_ref().map_or_else(|| earlier.state_json(), |state| state.as_bytes().to_vec());
+        snapshots(&started, &String::from_utf8_lossy(&state), earlier, newest)
     }
 
     /// First events of the run: RUN_STARTED with the new messages and the evidence of the input, and a STATE_SNAPSHOT if
-    /// the client's state differs from the thread's. Forwarded properties may be secret and tools belong to the client:
-    /// neither is stored.
+    /// the client's state differs from the thread's. A run that goes back to an earlier conversation has the snapshots that bring it
+    /// back instead. Forwarded properties may be secret and tools belong to the client: neither is stored.
     pub(super) fn first_events(
         &self,
         thread: &ThreadId,
         run: &RunId,
         conversation: &Conversation,
         evidence: &str,
+        back: &[String],
     ) -> Result<NewEvents, AgentError> {
+        let mut started = self.started(thread, run, conversation);
+        let _ = write!(started, ",\"metadata\":{{\"{SERVER_MEMBER}\":{{\"{GIVEN}\":{evidence}}}}}}}");
+        let mut batch = BatchBuilder::default();
+        batch.push_server_line(started.as_bytes())?;
+        for snapshot in back {
+            batch.push_line(snapshot.as_bytes())?;
+        }
+        if let Some(state) = self.state.as_ref().filter(|_| back.is_empty()) {
+            batch.push_line(state_snapshot(state).as_bytes())?;
+        }
+        Ok(batch.finish()?)
+    }
+
+    /// RUN_STARTED with the new messages, up to its last member.
+    fn started(&self, thread: &ThreadId, run: &RunId, conversation: &Conversation) -> String {
         let ids = format!("\"threadId\":{},\"runId\":{}", json::quoted(thread.as_str()), json::quoted(run.as_str()));
         let mut started = format!("{{\"type\":\"RUN_STARTED\",{ids}");
         if let Some(parent) = &self.client.parent_run_id {
@@ -382,13 +365,8 @@ impl Prepared<'_> {
         if let Some(resume) = self.resume() {
             let _ = write!(started, ",\"resume\":{resume}");
         }
-        let _ = write!(started, "}},\"metadata\":{{\"{SERVER_MEMBER}\":{{\"{GIVEN}\":{evidence}}}}}}}");
-        let mut batch = BatchBuilder::default();
-        batch.push_server_line(started.as_bytes())?;
-        if let Some(state) = self.state {
-            batch.push_line(format!("{{\"type\":\"STATE_SNAPSHOT\",\"snapshot\":{state}}}").as_bytes())?;
-        }
-        Ok(batch.finish()?)
+        started.push('}');
+        started
     }
 }
 
@@ -418,7 +396,7 @@ mod tests {
         let prepared = prepare(&client, Rules::believed(), conversation)?;
         let (thread, run) = ids();
         let (input, _) = prepared.complete(&thread, &run, conversation);
-        let first = prepared.first_events(&thread, &run, conversation, "{}")?;
+        let first = prepared.first_events(&thread, &run, conversation, "{}", &[])?;
         let events = first.body().split(|byte| *byte == b'\n');
         let events = events.map(|line| serde_json::from_slice(line).expect("JSON")).collect();
         Ok((serde_json::from_str(&input.to_json()).expect("JSON"), events))

@@ -9,13 +9,48 @@ use std::{
 };
 
 use threadline_core::{
-    agent::{ClientMay, SystemMessages, ToolResults},
+    agent::{Agent, ClientMay, HistorySource, RuleSubject, SystemMessages, ToolResults},
     json,
     projection::conversation::{Conversation, Message},
 };
 
 use super::{message::Sent, messages::text_of};
-use crate::agents::reading::whole;
+use crate::agents::{reading::whole, source::Trust};
+
+/// Rules for the input of one client to one agent.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules<'a> {
+    pub trust: Trust,
+    /// Input that the client may supply; `None` if the client is trusted.
+    pub(super) may: Option<&'a ClientMay>,
+    /// Names of tools that the client must not supply.
+    pub(super) reserved: &'a [String],
+}
+
+impl<'a> Rules<'a> {
+    /// Rules for a trusted client.
+    pub fn believed() -> Self {
+        Self { trust: Trust::Key, may: None, reserved: &[] }
+    }
+
+    /// Rules for an untrusted client that may supply this.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub fn untrusted(may: &'a ClientMay) -> Self {
+        Self { trust: Trust::Client, may: Some(may), reserved: &[] }
+    }
+
+    /// Rules by which the client's messages are sorted; `None` if its messages are trusted.
+    pub(super) fn referring(self) -> Option<&'a ClientMay> {
+        self.may.filter(|may| may.history == HistorySource::Reference)
+    }
+
+    /// Rules for a client of this trust.
+    pub fn of(agent: &'a Agent, trust: Trust) -> Self {
+        let concerned = trust == Trust::Client || agent.client_may.subject == RuleSubject::All;
+        let (trust, may) = if concerned { (Trust::Client, Some(&agent.client_may)) } else { (trust, None) };
+        Self { trust, may, reserved: if concerned { &agent.reserved_tools } else { &[] } }
+    }
+}
 
 /// Parts of an input that were ignored, by kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -218,7 +253,7 @@ impl Window {
 }
 
 /// True for the roles that instruct the model.
-fn is_instruction(role: &str) -> bool {
+pub(super) fn is_instruction(role: &str) -> bool {
     matches!(role, "system" | "developer")
 }
 

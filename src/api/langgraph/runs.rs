@@ -92,7 +92,7 @@ pub async fn list(
     request_body(content((serde_json::Value = "application/json"))), responses(
     (status = 200, description = "The run, or the turn that waits", body = RunView),
     (status = 400, description = "Invalid request", body = ProblemDocument),
-    (status = 404, description = "Agent or thread not found", body = ProblemDocument),
+    (status = 404, description = "Agent, thread or checkpoint not found", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 409, description = "Active run conflict, run ID already in use, or unanswered interrupt", body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument),

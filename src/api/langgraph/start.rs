@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use threadline_core::{
-    AgentId, Principal, RunId, Thread, ThreadId,
+    AgentId, Principal, RunId, Seq, Thread, ThreadId,
     agent::{Agent, Busy},
     hex,
     limits::INPUT_COPIES,
@@ -15,7 +15,7 @@ use threadline_core::{
 use threadline_engine::{LookupError, Projected, RunLookupError, limits::BudgetPermit};
 use threadline_http::problem::Problem;
 
-use super::states::newest;
+use super::states::{named_seq, newest, no_checkpoint, run_of};
 use crate::{
     agents::{AgentRun, ClientInput, RunAnswer},
     api::{ApiState, run_agent::ask_agent},
@@ -60,6 +60,15 @@ pub struct NewInput {
     state: Map<String, Value>,
     resume: Vec<Value>,
     forwarded: Map<String, Value>,
+    /// Checkpoint that the request names.
+    base: Option<Base>,
+}
+
+/// Checkpoint at which a run begins.
+struct Base {
+    seq: Seq,
+    /// Run of a checkpoint before the newest one.
+    run: Option<RunId>,
 }
 
 /// Reason for which a start is refused.
@@ -104,19 +113,24 @@ pub fn read_input(input: Value) -> Result<(Vec<Value>, Map<String, Value>), Prob
 impl NewInput {
     pub fn new(input: Value, resume: Vec<Value>, forwarded: Map<String, Value>) -> Result<Self, Problem> {
         let (messages, state) = read_input(input)?;
-        Ok(Self { messages, state, resume, forwarded })
+        Ok(Self { messages, state, resume, forwarded, base: None })
     }
 
-    /// Ids by which a repetition of the request is recognized: those of its messages, and of the interrupts that it answers. `None` if
-    /// a message has no id.
-    fn ids(&self) -> Option<Vec<&str>> {
+    /// Ids by which a repetition of the request is recognized: those of its messages, of the interrupts that it answers, and of the
+    /// checkpoint that it names. `None` if a message has no id, or if there is neither a message nor an interrupt.
+    fn ids(&self) -> Option<Vec<String>> {
         let messages = self.messages.iter().map(|message| message["id"].as_str());
         let answers = self.resume.iter().map(|answer| answer["interruptId"].as_str());
-        let ids: Vec<&str> = messages.chain(answers).collect::<Option<_>>()?;
-        Some(ids).filter(|ids| !ids.is_empty())
+        let ids = messages.chain(answers).map(|id| id.map(str::to_owned));
+        let mut ids: Vec<String> = ids.collect::<Option<_>>()?;
+        if ids.is_empty() {
+            return None;
+        }
+        ids.extend(self.base.as_ref().map(|base| checkpoint_id(base.seq)));
+        Some(ids)
     }
 
-    /// AG-UI's input. Members of the state are set in the state that the thread has now.
+    /// AG-UI's input. Members of the state are set in the state that the run begins with.
     async fn into_client(
         self,
         state: &ApiState,
@@ -129,13 +143,17 @@ impl NewInput {
             let mut now = match thread {
                 Some(thread) => {
                     let read = |projected: &Projected| projected.conversation.state_json();
-                    let json = state.service.projections.read(principal, &thread.id, None, None, read).await?;
+                    let (at, epoch) = (self.base.as_ref().map(|base| base.seq), Some(thread.epoch));
+                    let json = state.service.projections.read(principal, &thread.id, at, epoch, read).await?;
                     serde_json::from_slice(&json).unwrap_or_default()
                 }
                 None => Map::new(),
             };
             now.extend(self.state);
             input["state"] = now.into();
+        }
+        if let Some(run) = self.base.and_then(|base| base.run) {
+            input["parentRunId"] = run.as_str().into();
         }
         if !self.resume.is_empty() {
             input["resume"] = self.resume.into();
@@ -191,24 +209,23 @@ impl StartParams {
         }
     }
 
-    /// Refuses starts that are not supported: at an older checkpoint than the newest, and with commands to a graph.
-    fn check(&self, thread: Option<&Thread>) -> Result<(), NotStarted> {
+    /// Refuses `command`, which addresses a graph.
+    fn check(&self) -> Result<(), NotStarted> {
         if self.command.as_ref().is_some_and(|command| !command.is_null()) {
             let detail = "command is not supported: answer an interrupt with the command input.respond";
             return Err(NotStarted::NotSupported(detail.to_owned()));
         }
+        Ok(())
+    }
+
+    /// Seq of the checkpoint that the request names.
+    fn checkpoint(&self, thread: Option<&Thread>) -> Result<Option<Seq>, Problem> {
         let in_config = self.config.get("configurable").and_then(|of| of.get("checkpoint_id"));
         let in_checkpoint = self.checkpoint.as_ref().and_then(|of| of.get("checkpoint_id"));
         let named = self.checkpoint_id.as_deref().or_else(|| in_config?.as_str()).or_else(|| in_checkpoint?.as_str());
-        let Some(named) = named else { return Ok(()) };
-        let newest = thread.map(|thread| checkpoint_id(newest(thread)));
-        if newest.as_deref() == Some(named) {
-            return Ok(());
-        }
-        Err(NotStarted::NotSupported(format!(
-            "a run cannot begin at the checkpoint {named:?}, because only the newest one of a thread can be continued: fork \
-             the thread with POST /v1/threads/{{threadId}}/forks, and start the run in the fork"
-        )))
+        let Some(named) = named else { return Ok(None) };
+        let seq = named_seq(named)?;
+        if seq <= thread.map_or(0, newest) { Ok(Some(seq)) } else { Err(no_checkpoint(named)) }
     }
 
     /// Parts of the request that the agent receives beside the messages.
@@ -230,19 +247,27 @@ impl StartParams {
         thread: &ThreadId,
         room: BudgetPermit,
     ) -> Result<Asked, NotStarted> {
-        let busy = self.busy()?;
+        let mut busy = self.busy()?;
+        self.check()?;
         let agent = AgentId::new(self.assistant_id.as_str());
         let agent = agent.map_err(|error| Problem::invalid(format!("assistant_id: {error}")))?;
         let (agent, _) = state.agents.get(principal, &agent).await.map_err(Problem::from)?;
         let known = thread_of(state, principal, thread).await?;
-        self.check(known.as_ref())?;
-        let input = NewInput::new(mem::take(&mut self.input), Vec::new(), self.forwarded())?;
+        let checkpoint = self.checkpoint(known.as_ref())?;
+        let mut input = NewInput::new(mem::take(&mut self.input), Vec::new(), self.forwarded())?;
+        if let (Some(thread), Some(seq)) = (&known, checkpoint) {
+            // A queued run would discard the output of the run before it.
+            busy = Busy::Reject;
+            let is_older = seq < newest(thread);
+            let run = if is_older { run_of(state, principal, thread, seq).await?.map(|run| run.id) } else { None };
+            input.base = Some(Base { seq, run });
+        }
         ask(state, principal, (thread, known.as_ref()), agent, input, room, busy).await
     }
 }
 
-/// Has an agent produce a run. A repeated request is recognized by the ids of its messages and of the interrupts that it answers, and
-/// gets the same run.
+/// Has an agent produce a run. A repeated request is recognized by the ids of its messages, of the interrupts that it answers and of
+/// the checkpoint that it names, and gets the same run.
 pub async fn ask(
     state: &ApiState,
     principal: &Principal,
@@ -256,9 +281,18 @@ pub async fn ask(
         Some(ids) => unfailed(state, principal, id, &ids).await?,
         None => RunId::generate(),
     };
+    let (base, epoch) = (input.base.as_ref().map(|base| base.seq), thread.map(|thread| thread.epoch));
     let input = input.into_client(state, principal, thread, room).await?;
-    let request =
-        AgentRun { id: Some(run.clone()), input, makes_thread: true, answers_open: true, ..AgentRun::default() };
+    let request = AgentRun {
+        id: Some(run.clone()),
+        // The seq of a checkpoint belongs to one epoch.
+        epoch: epoch.filter(|_| base.is_some()),
+        base,
+        input,
+        makes_thread: base.is_none(),
+        answers_open: true,
+        ..AgentRun::default()
+    };
     let (answer, _) = ask_agent(state, principal, id, agent, request, Some(busy), false).await?;
     let after = match answer {
         RunAnswer::Started(start) => start.started.cursor,
@@ -268,9 +302,14 @@ pub async fn ask(
 }
 
 /// Id of the first run of a request that has not failed. A request that is repeated after a failure asks for another run.
-async fn unfailed(state: &ApiState, principal: &Principal, thread: &ThreadId, ids: &[&str]) -> Result<RunId, Problem> {
+async fn unfailed(
+    state: &ApiState,
+    principal: &Principal,
+    thread: &ThreadId,
+    ids: &[String],
+) -> Result<RunId, Problem> {
     for attempt in 0..REPETITIONS {
-        let run = run_of(thread, ids, attempt);
+        let run = repeatable_id(thread, ids, attempt);
         match state.service.runs.get(principal, thread, &run).await {
             Err(RunLookupError::ThreadNotFound | RunLookupError::RunNotFound) => return Ok(run),
             Ok(found) if !found.status.is_failure() => return Ok(run),
@@ -282,7 +321,7 @@ async fn unfailed(state: &ApiState, principal: &Principal, thread: &ThreadId, id
 }
 
 /// Id of a run, in the form of a UUID as clients expect it.
-fn run_of(thread: &ThreadId, ids: &[&str], attempt: usize) -> RunId {
+fn repeatable_id(thread: &ThreadId, ids: &[String], attempt: usize) -> RunId {
     let mut digest = Sha256::new().chain_update(thread.as_str()).chain_update(attempt.to_le_bytes());
     for id in ids {
         digest.update((id.len() as u64).to_le_bytes());

@@ -21,7 +21,7 @@ use threadline_http::{
 use utoipa::{IntoParams, ToSchema};
 
 use super::view::metadata_of;
-use crate::api::ApiState;
+use crate::{agents::input::base_of, api::ApiState};
 
 /// State of a thread after an event.
 #[derive(Debug, Serialize, ToSchema)]
@@ -70,7 +70,7 @@ pub fn newest(thread: &Thread) -> Seq {
 }
 
 /// Run of the event with this seq; `None` if no run had an event by then.
-async fn run_of(state: &ApiState, principal: &Principal, thread: &Thread, at: Seq) -> Result<Option<Run>, Problem> {
+pub async fn run_of(state: &ApiState, principal: &Principal, thread: &Thread, at: Seq) -> Result<Option<Run>, Problem> {
     let mut before = None;
     loop {
         let page = state.service.runs.list(principal, &thread.id, before, MAX_PAGE, Some(at)).await?;
@@ -96,6 +96,12 @@ async fn time_of(state: &ApiState, principal: &Principal, thread: &Thread, at: S
     Ok(page.slice.0.first().map_or(thread.created_at, |batch| batch.at))
 }
 
+/// Event that a run continues: the one before its first event, or the earlier one that it went back to.
+async fn parent_of(state: &ApiState, principal: &Principal, thread: &Thread, run: &Run) -> Result<Seq, Problem> {
+    let first = state.service.events.first_of(principal, &thread.id, run, thread.epoch).await?;
+    Ok(first.and_then(|event| base_of(&[&event])).unwrap_or(run.first_seq - 1))
+}
+
 /// State of a thread after the event `at`.
 pub async fn state_at(state: &ApiState, principal: &Principal, thread: &Thread, at: Seq) -> Result<StateView, Problem> {
     let (values, mut interrupts) = values_at(state, principal, thread, at).await?;
@@ -109,7 +115,11 @@ pub async fn state_at(state: &ApiState, principal: &Principal, thread: &Thread, 
     let created_at = time_of(state, principal, thread, at).await?;
     let checkpoint =
         |seq: Seq| json!({ "thread_id": thread.id.as_str(), "checkpoint_ns": "", "checkpoint_id": checkpoint_id(seq) });
-    let parent = run.as_ref().map(|run| run.first_seq - 1).filter(|parent| *parent > 0);
+    let parent = match &run {
+        Some(run) => parent_of(state, principal, thread, run).await?,
+        None => 0,
+    };
+    let parent = (parent > 0).then_some(parent);
     let mut metadata = metadata_of(thread);
     metadata.insert("step".to_owned(), at.into());
     metadata.insert("source".to_owned(), "loop".into());
@@ -178,9 +188,13 @@ pub async fn state(
 }
 
 /// Seq of the event that the id of a checkpoint names.
-fn named_seq(id: &str) -> Result<Seq, Problem> {
-    let unknown = || Problem::new(ProblemType::CheckpointNotFound, format!("the thread has no checkpoint {id:?}"));
-    seq_of_checkpoint(id).ok_or_else(unknown)
+pub fn named_seq(id: &str) -> Result<Seq, Problem> {
+    seq_of_checkpoint(id).ok_or_else(|| no_checkpoint(id))
+}
+
+/// Refusal of a checkpoint that the thread does not have.
+pub fn no_checkpoint(id: &str) -> Problem {
+    Problem::new(ProblemType::CheckpointNotFound, format!("the thread has no checkpoint {id:?}"))
 }
 
 /// Returns the state of a thread at a checkpoint: after the event whose seq, in 16 digits, is the checkpoint's id.

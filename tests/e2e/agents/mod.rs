@@ -19,6 +19,7 @@ mod hostile;
 mod input;
 mod interrupts;
 mod langgraph;
+mod langgraph_checkpoints;
 mod langgraph_socket;
 mod leaving;
 mod open_responses;

@@ -117,6 +117,34 @@ for (const [version, { Client }, { StreamController }, transport] of [
       await page.close();
     });
 
+    test("a message is edited at the checkpoint before it", options, async () => {
+      const page = await open();
+      for (const word of ["one", "two"]) {
+        await page.say(`say ${word}`);
+        await eventually("the answer is shown", () => page.shown().at(-1)[1] === word);
+      }
+      const { threadId } = page.now();
+      const history = () => page.client.threads.getHistory(threadId);
+      await eventually("both runs have ended", async () => {
+        const states = await history();
+        return states.length === 2 && states[0].next.length === 0;
+      });
+      const [, { checkpoint }] = await history();
+      await page.say("say three", { forkFrom: checkpoint.checkpoint_id });
+      const expected = [["human", "say one"], ["ai", "one"], ["human", "say three"], ["ai", "three"]];
+      await shows(page, expected);
+      assert.deepEqual(inputs.at(-1).messages.map(({ role }) => role), ["user", "assistant", "user"]);
+      const [newest, before] = await history();
+      assert.equal(newest.parent_checkpoint.checkpoint_id, checkpoint.checkpoint_id);
+      assert.deepEqual(before.values.messages.map(textOf), ["say one", "one", "say two", "two"]);
+      await page.close();
+      const later = await open(threadId);
+      await shows(later, expected);
+      await later.say("say four");
+      await shows(later, [...expected, ["human", "say four"], ["ai", "four"]]);
+      await later.close();
+    });
+
     test("an interrupt is answered", options, async () => {
       const page = await open();
       await page.say("mail");
