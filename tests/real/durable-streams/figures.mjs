@@ -1,12 +1,16 @@
-// Appends and catch-up reads of Durable Streams servers, one after the other: node figures.mjs BASE_URL [BASE_URL …], where streams are at
+// Appends, catch-up reads and live readers of Durable Streams servers, one after the other: node figures.mjs BASE_URL [BASE_URL …], where streams are at
 // BASE_URL/v1/stream/…. Compare release builds on an idle machine only.
 
+import { once } from "node:events";
+import { get } from "node:http";
 import { performance } from "node:perf_hooks";
 
 const MESSAGES = 100_000;
 const BATCH = 1_000;
 const APPENDS = 1_000;
 const WRITERS = 16;
+const READERS = 1_000;
+const NEWS = 20;
 const headers = { "Content-Type": "application/json" };
 
 async function send(url, method, body) {
@@ -53,7 +57,50 @@ async function catchUp(base) {
   return MESSAGES / took;
 }
 
+/** Milliseconds from an append until a reader that follows with SSE has it, of all readers and appends: the median and p99. */
+async function live(base) {
+  const url = `${base}/v1/stream/figures-${Date.now()}-live`;
+  await send(url, "PUT");
+  const sent = [];
+  const waits = [];
+  const responses = [];
+  const arrived = Array(NEWS).fill(0);
+  for (let reader = 0; reader < READERS; reader += 1) {
+    const request = get(`${url}?offset=now&live=sse`, { agent: false });
+    const [response] = await once(request, "response");
+    if (response.statusCode !== 200) throw new Error(`reader ${reader}: ${response.statusCode}`);
+    responses.push(response);
+    let next = 0;
+    let text = "";
+    response.setEncoding("utf8");
+    response.on("error", () => {});
+    response.on("data", (piece) => {
+      text += piece;
+      while (next < NEWS && text.includes(`"news":${next}}`)) {
+        waits.push(performance.now() - sent[next]);
+        arrived[next] += 1;
+        next += 1;
+      }
+    });
+  }
+  for (let news = 0; news < NEWS; news += 1) {
+    sent.push(performance.now());
+    await send(url, "POST", JSON.stringify({ news }));
+    while (arrived[news] < READERS) {
+      if (performance.now() - sent[news] > 30_000) throw new Error(`${arrived[news]} of ${READERS} readers have ${news}`);
+      await new Promise((done) => setTimeout(done, 5));
+    }
+  }
+  for (const response of responses) response.destroy();
+  waits.sort((a, b) => a - b);
+  return [waits[waits.length >> 1], waits[Math.floor(waits.length * 0.99)]];
+}
+
 for (const base of process.argv.slice(2)) {
   const [one, many, read] = [await appends(base, 1), await appends(base, WRITERS), await catchUp(base)].map(Math.round);
-  console.log(`${base}: ${one} appends/s of one writer, ${many} of ${WRITERS}, catch-up ${read} messages/s`);
+  const [median, p99] = (await live(base)).map(Math.round);
+  console.log(
+    `${base}: ${one} appends/s of one writer, ${many} of ${WRITERS}, catch-up ${read} messages/s, ` +
+      `${READERS} live readers p50 ${median} ms, p99 ${p99} ms`,
+  );
 }
