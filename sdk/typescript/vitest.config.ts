@@ -3,23 +3,11 @@ import Counts from "./test/reporter.js";
 
 // Tests that take as long as many others: `make test-full` sets FULL.
 const full = "test/full/**";
-// Tests of pages: each file has a document of its own, which React keeps state about.
-const pages = "test/react/**";
-
-// Files of a project, and whether each of them imports everything for itself.
-const project = (name: string, include: string, isolate: boolean, except: string[] = []) => ({
-  extends: true as const,
-  test: { name, include: [include], exclude: [...configDefaults.exclude, ...except], isolate },
-});
 
 export default defineConfig({
   test: {
-    projects: process.env["FULL"]
-      ? [project("full", `${full}/*.test.ts`, true)]
-      : [
-          project("pages", `${pages}/*.test.{ts,tsx}`, true),
-          project("package", "test/**/*.test.{ts,tsx}", false, [full, pages]),
-        ],
+    include: [process.env["FULL"] ? `${full}/*.test.ts` : "test/**/*.test.{ts,tsx}"],
+    exclude: process.env["FULL"] ? configDefaults.exclude : [...configDefaults.exclude, full],
     reporters: ["default", new Counts()],
     // Two cores; half of the time is waiting for leases, breaks and retries.
     maxWorkers: 4,
