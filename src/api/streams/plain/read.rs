@@ -131,9 +131,14 @@ impl Read<'_> {
     /// Reads the page after a position, within the memory for responses.
     async fn held(&self, stream: &Stream, after: u64) -> Result<(Bytes, u64), Problem> {
         let make = || async {
-            let page = self.state.service.streams.page(self.principal, stream, after, MAX_PAGE_BYTES).await?;
-            let next = page.next;
-            Ok((body(&stream.record, page), next))
+            let service = &self.state.service;
+            let page = service.streams.page(self.principal, stream, after, MAX_PAGE_BYTES).await?;
+            let (next, bytes) = (page.next, page.body.len());
+            // A page may have millions of small messages.
+            let work = if stream.record.content_type.is_json() { bytes } else { 0 };
+            let make = || body(&stream.record, page);
+            let made = service.queue.process(self.principal, work, make).await.map_err(ServiceError::from)?;
+            Ok((made, next))
         };
         self.state.http.responses.page_chunk(self.principal, MAX_PAGE_BYTES, make).await
     }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use threadline_core::{
     Principal, Timestamp,
-    limits::{STREAM_CHUNKS, STREAM_TOUCH_PART},
-    streams::{Life, Stream, StreamPath, StreamRecord, part},
+    limits::{LONG_INPUT_BYTES, STREAM_CHUNKS, STREAM_TOUCH_PART},
+    streams::{Chunk, Life, Stream, StreamPath, StreamRecord, part},
 };
 use tokio::time::{Instant, sleep_until};
 
 use super::{error::StreamError, service::Streams, watchers::Watcher};
-use crate::cluster::bus::StreamNews;
+use crate::{cluster::bus::StreamNews, limits::in_place};
 
 /// Data after a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,20 @@ pub struct StreamPage {
     pub body: Vec<u8>,
     /// Position after the data.
     pub next: u64,
+}
+
+impl StreamPage {
+    /// Adds the data of chunks up to a position.
+    fn take(&mut self, chunks: &[Chunk], until: u64, is_json: bool) {
+        for chunk in chunks {
+            let to = chunk.last.min(until);
+            if self.next < chunk.first || self.next >= to {
+                break;
+            }
+            self.body.extend_from_slice(part(&chunk.body, self.next - chunk.first, to - chunk.first, is_json));
+            self.next = to;
+        }
+    }
 }
 
 /// A reader that waits for what is appended to a stream.
@@ -65,14 +79,13 @@ impl Streams {
             let store = &self.deps.data.store;
             let chunks = store.stream_chunks(source.stream, page.next, STREAM_CHUNKS, left).await?;
             let before = (page.next, page.body.len());
-            for chunk in &chunks {
-                let to = chunk.last.min(source.until);
-                if page.next < chunk.first || page.next >= to {
-                    break;
-                }
-                let data = part(&chunk.body, page.next - chunk.first, to - chunk.first, is_json);
-                page.body.extend_from_slice(data);
-                page.next = to;
+            // Lines are counted from the beginning of a chunk, which may have millions of them.
+            let is_long = is_json && chunks.iter().map(|chunk| chunk.body.len()).sum::<usize>() >= LONG_INPUT_BYTES;
+            let mut take = || page.take(&chunks, source.until, is_json);
+            if is_long {
+                in_place(take)
+            } else {
+                take()
             }
             work.done(page.body.len() - before.1, chunks.len());
             if page.next == before.0 {
