@@ -90,7 +90,7 @@ async fn failures_leave_the_first_name_and_a_later_run_asks_again() {
 #[tokio::test]
 async fn silence_ends_with_the_patience() {
     let model = FakeAgent::start().await;
-    let naming = endpoint(&model).with_timeout(Duration::from_millis(100));
+    let naming = endpoint(&model).with_timeout(Duration::from_secs(2));
     run(Options::memory().with_naming(naming), async |server: &Server| {
         let dev = server.client();
         // Before the answer, and in the middle of it.
