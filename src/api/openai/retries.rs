@@ -10,7 +10,7 @@ use threadline_core::{
     Principal, RunId, ThreadId, hex,
     limits::{OPENAI_RETRY_LIFE, OPENAI_UNSTORED_LIFE},
 };
-use threadline_engine::RecordName;
+use threadline_engine::{Placing, RecordName};
 use threadline_http::{idempotency::IdempotencyKey, problem::Problem};
 
 use super::record::API;
@@ -50,17 +50,28 @@ impl Identity {
             return Ok(Self::generate());
         };
         let digest = hex(&Sha256::new().chain_update(path).chain_update([0]).chain_update(body).finalize());
-        let (records, name) = (&state.service.api_records, RecordName { api: API, kind: "retry", id: &digest });
-        if count > 0
-            && let Some(noted) = records.remembered(principal, name).await?
-            && let Ok(noted) = serde_json::from_str::<Self>(&noted)
-        {
+        let records = &state.service.api_records;
+        let name = RecordName { api: API, kind: "retry", id: &digest };
+        let noted = async || -> Result<Option<Self>, Problem> {
+            let text = records.remembered(principal, name).await?;
+            Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+        };
+        let generated = Self::generate();
+        let remember = async |placing| {
+            let text = serde_json::to_string(&generated).unwrap_or_default();
+            records.remember(principal, name, text, OPENAI_RETRY_LIFE, placing).await
+        };
+        if count == 0 {
+            remember(Placing::Replace).await?;
+            return Ok(Self { request: Some(digest), ..generated });
+        }
+        if let Some(noted) = noted().await? {
             return Ok(Self { request: Some(digest), ..noted });
         }
-        let identity = Self::generate();
-        let text = serde_json::to_string(&identity).unwrap_or_default();
-        records.remember(principal, name, text, OPENAI_RETRY_LIFE).await?;
-        Ok(Self { request: Some(digest), ..identity })
+        // Of retries that come at the same time, the first one names the run of all.
+        remember(Placing::IfAbsent).await?;
+        let first = noted().await?.unwrap_or(generated);
+        Ok(Self { request: Some(digest), ..first })
     }
 
     /// Thread in which the response to this request has begun, if the response is not stored: its thread may be deleted by now.
@@ -84,7 +95,8 @@ impl Identity {
         }
         let text = serde_json::to_string(thread).unwrap_or_default();
         let records = &state.service.api_records;
-        Ok(records.remember(principal, self.unstored_name(), text, OPENAI_UNSTORED_LIFE).await?)
+        let (name, life) = (self.unstored_name(), OPENAI_UNSTORED_LIFE);
+        Ok(records.remember(principal, name, text, life, Placing::Replace).await?)
     }
 
     fn unstored_name(&self) -> RecordName<'_> {

@@ -40,6 +40,24 @@ everywhere! {
 }
 
 everywhere! {
+    async fn retries_that_come_at_the_same_time_get_one_response(server) {
+        let dev = server.client();
+        let agent = agent(&dev).await;
+        let retry = || create(&dev, json!({ "model": "a", "input": "pay" })).header("x-stainless-retry-count", "1");
+        let asking: Vec<_> = (0..8).map(|_| tokio::spawn(send(retry()))).collect();
+        let call = agent.call().await;
+        let run = run_of(&call);
+        call.finish(&whole(&run, "m", "paid")).await;
+        let mut ids = std::collections::HashSet::new();
+        for one in asking {
+            ids.insert(text(&soon(one).await.expect("a request").ok(200), "id").to_owned());
+        }
+        ids.insert(text(&send(retry()).await.ok(200), "id").to_owned());
+        assert_eq!((ids.len(), agent.requests(), threads(&dev).await), (1, 1, 1));
+    }
+}
+
+everywhere! {
     async fn a_conversation_that_was_deleted_does_not_come_back_with_a_repeated_request(server) {
         let dev = server.client();
         let agent = agent(&dev).await;

@@ -121,11 +121,12 @@ impl ApiRecords {
         name: RecordName<'_>,
         value: String,
         life: Duration,
+        placing: Placing,
     ) -> Result<(), AgentDataError> {
         self.deps.refuse_if_draining()?;
         self.deps.admit(principal).await?;
         let place = name.place(None).ok_or(AgentDataError::AnswerTooLarge)?;
-        let write = write(place, put(value, Some(life)), Placing::Replace);
+        let write = write(place, put(value, Some(life)), placing);
         self.stored(principal, &own(principal), write).await.map(drop)
     }
 
