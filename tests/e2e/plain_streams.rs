@@ -5,7 +5,7 @@ use serde_json::json;
 use threadline_core::{Clock, Timestamp, limits::MAX_STREAM_APPEND_BYTES};
 
 use crate::harness::{
-    Answer, Client, Options, Server, everywhere,
+    Answer, Backend, Client, Options, Server, everywhere,
     http::send,
     run,
     sse::{Event, Events},
@@ -237,6 +237,25 @@ async fn what_a_stream_cannot_be_is_refused() {
         dev.get(&format!("{STREAM}?offset=7")).await.problem(400, "invalid-cursor");
         let all = dev.get(STREAM).await;
         assert_eq!(all.body.len(), MAX_STREAM_APPEND_BYTES);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn hundreds_of_live_readers_of_a_stream_all_get_what_is_appended() {
+    run(Options::new(Backend::Sqlite), async |server: &Server| {
+        let dev = server.client();
+        assert_eq!(create(&dev, STREAM, "x").await.status, 201);
+        let mut readers = Vec::new();
+        for _ in 0..300 {
+            let mut events = Events::open(dev.request(Method::GET, &format!("{STREAM}?offset=now&live=sse"))).await;
+            events.named("control").await;
+            readers.push(events);
+        }
+        assert_eq!(append(&dev, STREAM, "y").await.status, 204);
+        for events in &mut readers {
+            assert_eq!(data(events).await.data, "y");
+        }
     })
     .await;
 }

@@ -192,6 +192,9 @@ pub const STREAM_CHUNKS: usize = 1_000;
 pub const STREAM_SWEEP: usize = 256;
 /// Part of a TTL after which a read moves the end of the stream: a read of each moment would write each time.
 pub const STREAM_TOUCH_PART: u64 = 20;
+/// Live readers of one stream that read a page at the same time on one node. The others wait, so that a write with many readers
+/// fills no queue of work.
+pub const STREAM_READS: usize = 8;
 /// Time after which a node that is not alone looks again for writes of other nodes to a stream that somebody waits for, in case
 /// that a hint of the bus was lost.
 pub const STREAM_POLL: Duration = RECHECK_INTERVAL;

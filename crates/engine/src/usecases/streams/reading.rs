@@ -119,6 +119,7 @@ impl StreamFollower {
 
     /// Reads the page after a position.
     pub async fn page(&self, after: u64, bytes: usize) -> Result<StreamPage, StreamError> {
+        let _turn = self.watcher.turn().await;
         self.streams.page(&self.principal, &self.stream, after, bytes).await
     }
 

@@ -10,10 +10,13 @@ use std::{
 };
 
 use threadline_core::{
-    limits::{STREAM_POLL, STREAM_RECHECK},
+    limits::{STREAM_POLL, STREAM_READS, STREAM_RECHECK},
     streams::StreamKey,
 };
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    time::Instant,
+};
 
 use crate::cluster::bus::{Channel, DynBus, Hint, StreamNews};
 
@@ -30,6 +33,8 @@ struct Watched {
     news: watch::Sender<News>,
     readers: usize,
     polled: Instant,
+    /// Permits of readers that read a page.
+    turns: Arc<Semaphore>,
 }
 
 /// Streams that somebody waits for on this node. The bus delivers hints of exactly these.
@@ -48,6 +53,7 @@ pub(super) struct Watcher {
     news: watch::Receiver<News>,
     /// News that the reader has looked at its row for.
     looked: News,
+    turns: Arc<Semaphore>,
 }
 
 impl StreamWatchers {
@@ -64,12 +70,14 @@ impl StreamWatchers {
         let mut map = self.locked();
         let watched = map.entry(key).or_insert_with(|| {
             self.0.bus.listen(Channel::Stream(key));
-            Watched { news: watch::Sender::new(News::default()), readers: 0, polled: Instant::now() }
+            let (news, turns) = (watch::Sender::new(News::default()), Arc::new(Semaphore::new(STREAM_READS)));
+            Watched { news, readers: 0, polled: Instant::now(), turns }
         });
         watched.readers += 1;
         let news = watched.news.subscribe();
         let looked = *news.borrow();
-        Watcher { watchers: self.clone(), key, news, looked }
+        let turns = watched.turns.clone();
+        Watcher { watchers: self.clone(), key, news, looked, turns }
     }
 
     /// Wakes the readers of a stream that was written, on all nodes.
@@ -104,6 +112,11 @@ impl StreamWatchers {
 }
 
 impl Watcher {
+    /// Waits until the reader may read a page. The semaphore is never closed.
+    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        self.turns.clone().acquire_owned().await.ok()
+    }
+
     /// Waits until there is a reason to look at the row: data after a position, the end, or a hint that may have been missed. A
     /// reason counts once, since a hint may be wrong.
     pub(super) async fn passed(&mut self, after: u64) {
