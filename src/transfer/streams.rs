@@ -9,7 +9,7 @@ use threadline_core::{
     limits::{MAX_PAGE, STREAM_CHUNKS},
     streams::{Chunk, Producer, Stream, StreamKey, StreamPath, StreamPlace, StreamRecord, StreamState},
 };
-use threadline_store::{MovedStream, StoreError, StreamPart, TransferStore};
+use threadline_store::{MovedStream, StoreError, StoreResult, StreamPart, StreamTransfer, TransferStore};
 
 use super::{
     directory::{Directory, Facts, NewFile, STREAMS},
@@ -138,7 +138,7 @@ async fn write_stream(
     file.line(&StreamLine::Stream(Box::new(StreamFacts::of(&moved))))?;
     let read = write_content(store, file, &moved.stream).await?;
     if read != moved.stream.record.tail {
-        // Of a stream that was deleted meanwhile, content is removed.
+        // Content is missing if the stream was deleted meanwhile.
         if now_of(store, &moved).await?.is_none() {
             file.rewind(&begin)?;
             return Ok(false);
@@ -318,6 +318,12 @@ pub async fn put(
     Ok(import.refused)
 }
 
+/// Stream of a store with this key.
+pub(super) async fn by_key<S: StreamTransfer + ?Sized>(store: &S, key: StreamKey) -> StoreResult<Option<Stream>> {
+    let next = store.all_streams(key.0.checked_sub(1).map(StreamKey), 1).await?;
+    Ok(next.into_iter().map(|moved| moved.stream).find(|stream| stream.key == key))
+}
+
 /// Import of one file.
 struct Import<'s> {
     store: &'s dyn TransferStore,
@@ -332,7 +338,7 @@ impl Import<'_> {
         if self.store.stage_stream(moved).await? {
             return Ok(true);
         }
-        match self.there(moved.stream.key).await? {
+        match by_key(self.store, moved.stream.key).await? {
             // The stream goes on in this store, or nothing was appended since.
             Some(own) if own.record.tail >= moved.stream.record.tail => {}
             Some(_) => self
@@ -340,12 +346,6 @@ impl Import<'_> {
             None => self.refuse(moved, "it was deleted here, and is being removed: run the command again later"),
         }
         Ok(false)
-    }
-
-    /// Stream of the store with this key.
-    async fn there(&self, key: StreamKey) -> Result<Option<Stream>, TransferError> {
-        let next = self.store.all_streams(Some(StreamKey(key.0 - 1)), 1).await?;
-        Ok(next.into_iter().map(|moved| moved.stream).find(|stream| stream.key == key))
     }
 
     fn refuse(&mut self, moved: &MovedStream, why: &str) {
@@ -379,7 +379,7 @@ impl Import<'_> {
     async fn publish(&mut self, moved: MovedStream) -> Result<(), TransferError> {
         let key = moved.stream.key;
         for part in &moved.stream.record.inherited {
-            if self.there(part.stream).await?.is_none_or(|source| source.record.tail < part.until) {
+            if by_key(self.store, part.stream).await?.is_none_or(|source| source.record.tail < part.until) {
                 self.store.unstage_stream(key).await?;
                 let why = "this store does not have all of the stream that it is a fork of: export both again";
                 self.refuse(&moved, why);

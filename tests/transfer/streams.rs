@@ -290,7 +290,7 @@ async fn a_stream_that_has_less_than_the_export_or_is_being_removed_is_named() {
         refused.sort();
         assert_eq!(refused, ["stream s of user u in project p", "stream u of user u in project p"]);
         assert_eq!(paths(&all(&store).await), ["s", "t"]);
-        // What went on here is no conflict.
+        // A stream that went on here is no conflict.
         let (row, _) = store.stream(&place("s"), None).await.expect("reads").expect("a stream");
         append(store.as_ref(), &row, "more").await;
         assert_eq!(back(&store, &at("1"), &Selection::default()).await.expect("imports"), Vec::<String>::new());

@@ -68,7 +68,7 @@ impl Identity {
         if let Some(noted) = noted().await? {
             return Ok(Self { request: Some(digest), ..noted });
         }
-        // Of retries that come at the same time, the first one names the run of all.
+        // The first of several retries at the same time names the run of all.
         remember(Placing::IfAbsent).await?;
         let first = noted().await?.unwrap_or(generated);
         Ok(Self { request: Some(digest), ..first })

@@ -2,7 +2,7 @@
 
 use threadline_core::{
     limits::{MAX_PAGE, STREAM_CHUNKS},
-    streams::{Stream, StreamKey},
+    streams::Stream,
 };
 use threadline_store::{MovedStream, StoreResult, VerifyStore};
 
@@ -10,6 +10,7 @@ use super::{
     Scope, Verified,
     finding::{Finding, FindingKind, readable},
 };
+use crate::transfer::streams::by_key;
 
 /// Bytes of content that are read at once.
 const PART_BYTES: usize = 1_024 * 1_024;
@@ -58,13 +59,13 @@ async fn one(store: &dyn VerifyStore, moved: &MovedStream, done: &mut Verified) 
     let name = format!("stream {}{user} in project {}", moved.place.path, owner.project);
     let record = &moved.stream.record;
     for part in &record.inherited {
-        let source = readable(tail_of(store, part.stream).await, &mut findings, |reason| {
+        let source = readable(by_key(store, part.stream).await, &mut findings, |reason| {
             Finding::of_store(FindingKind::TableUnreadable, format!("streams cannot be read to the end: {reason}"))
         })?;
         let (key, until) = (part.stream.0, part.until);
         let why = match source {
             Some(None) => "which does not exist".to_owned(),
-            Some(Some(tail)) if tail < until => format!("which ends at {tail}"),
+            Some(Some(source)) if source.record.tail < until => format!("which ends at {}", source.record.tail),
             _ => continue,
         };
         let detail = format!("{name} reads up to {until} from the stream with key {key}, {why}");
@@ -78,12 +79,6 @@ async fn one(store: &dyn VerifyStore, moved: &MovedStream, done: &mut Verified) 
         findings.push(Finding::of_store(FindingKind::StreamIncomplete, detail));
     }
     Ok(findings)
-}
-
-/// Tail of a stream; `None` if it does not exist.
-async fn tail_of(store: &dyn VerifyStore, key: StreamKey) -> StoreResult<Option<u64>> {
-    let next = store.all_streams(Some(StreamKey(key.0 - 1)), 1).await?;
-    Ok(next.first().filter(|moved| moved.stream.key == key).map(|moved| moved.stream.record.tail))
 }
 
 /// Position up to which the own content of a stream is complete.

@@ -70,13 +70,25 @@ pub(crate) fn stored(record: &StreamRecord) -> StoreResult<Vec<u8>> {
     serde_json::to_vec(record).map_err(corrupt)
 }
 
+/// State of a row that has not been given up.
+pub(crate) fn state<R: Cells>(columns: &mut Columns<'_, R>) -> StoreResult<StreamState> {
+    match columns.int()? {
+        0 => Ok(StreamState::Live),
+        1 => Ok(StreamState::Deleted),
+        state => Err(corrupt(format_args!("state {state} of a stream"))),
+    }
+}
+
+/// Owner of a row.
+pub(crate) fn owner<R: Cells>(columns: &mut Columns<'_, R>) -> StoreResult<KvOwner> {
+    let (project, user) = (columns.id(ProjectId::new)?, columns.text()?);
+    let user = if user.is_empty() { None } else { Some(UserId::new(user).map_err(corrupt)?) };
+    Ok(KvOwner { project, user })
+}
+
 fn found<R: Cells>(columns: &mut Columns<'_, R>) -> StoreResult<(Stream, Option<ProducerState>)> {
     let (key, tag) = (StreamKey(columns.int()?), columns.int()?);
-    let state = match columns.int()? {
-        0 => StreamState::Live,
-        1 => StreamState::Deleted,
-        state => return Err(corrupt(format_args!("state {state} of a stream"))),
-    };
+    let state = state(columns)?;
     let (expires_at, size) = (columns.maybe_time()?, columns.int()?);
     let record = serde_json::from_slice(&columns.bytes()?).map_err(corrupt)?;
     let has_forks = columns.int()? == 1;
@@ -117,9 +129,7 @@ async fn remove<S: Tables>(store: &S, key: StreamKey, left: &mut usize) -> Store
     let rows = store.changed(DROP, vec![key.0.into()]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let mut columns = Columns::new(row);
-    let (project, user, size) = (columns.id(ProjectId::new)?, columns.text()?, columns.int()?);
-    let user = if user.is_empty() { None } else { Some(UserId::new(user).map_err(corrupt)?) };
-    Ok(Some((KvOwner { project, user }, size)))
+    Ok(Some((owner(&mut columns)?, columns.int()?)))
 }
 
 /// Removes the streams of a user who is erased.

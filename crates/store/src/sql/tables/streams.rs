@@ -1,11 +1,7 @@
 //! Plain streams of exports and imports. A staged stream has state 3, so no client sees it.
 
 use async_trait::async_trait;
-use threadline_core::{
-    ProjectId, UserId,
-    kv::KvOwner,
-    streams::{Chunk, Producer, Stream, StreamKey, StreamPath, StreamPlace, StreamState},
-};
+use threadline_core::streams::{Chunk, Producer, Stream, StreamKey, StreamPath, StreamPlace, StreamState};
 
 use super::Tables;
 use crate::{
@@ -16,7 +12,7 @@ use crate::{
         kv::stored_owner,
         limit as count,
         pages::each,
-        streams::stored,
+        streams::{owner, state, stored},
         to_i64,
     },
 };
@@ -53,19 +49,15 @@ const UNSTAGE: &str = "DELETE FROM streams WHERE key = $1 AND state = 3 RETURNIN
 
 fn moved<R: Cells>(columns: &mut Columns<'_, R>) -> StoreResult<MovedStream> {
     let key = StreamKey(columns.int()?);
-    let (project, user) = (columns.id(ProjectId::new)?, columns.text()?);
-    let user = if user.is_empty() { None } else { Some(UserId::new(user).map_err(corrupt)?) };
+    let owner = owner(columns)?;
     let path = StreamPath::new(&columns.text()?).map_err(corrupt)?;
     let tag = columns.int()?;
-    let state = match columns.int()? {
-        0 => StreamState::Live,
-        _ => StreamState::Deleted,
-    };
+    let state = state(columns)?;
     let parent = columns.maybe_int()?.map(StreamKey);
     let (expires_at, size) = (columns.maybe_time()?, columns.int()?);
     let record = serde_json::from_slice(&columns.bytes()?).map_err(corrupt)?;
     let stream = Stream { key, tag, state, expires_at, has_forks: false, size, record };
-    Ok(MovedStream { place: StreamPlace { owner: KvOwner { project, user }, path }, parent, stream })
+    Ok(MovedStream { place: StreamPlace { owner, path }, parent, stream })
 }
 
 /// Removes the parts of a staged stream.
